@@ -1,0 +1,63 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The wished boot device, kept with the node in Ironic.
+
+Like the override of a Redfish system it has two parts: a device for all
+boots and, when set, another for the next boot only. Nothing is remembered
+about what the server boots from now: the host cloud is asked.
+"""
+
+from quintupleo_power import transitions
+
+PERSISTENT_KEY = 'quintupleo_boot_device'
+ONCE_KEY = 'quintupleo_boot_device_once'
+
+
+def record(node, device, persistent):
+    """Record a wish.
+
+    :param node: an Ironic node; is saved.
+    :param device: a :class:`transitions.Device`.
+    :param persistent: whether it is for all boots to come.
+    """
+    if persistent:
+        node.set_driver_internal_info(PERSISTENT_KEY, device.value)
+        node.del_driver_internal_info(ONCE_KEY)
+    else:
+        node.set_driver_internal_info(ONCE_KEY, device.value)
+    node.save()
+
+
+def wished(node):
+    """Tell what the next boot is to be from.
+
+    :param node: an Ironic node.
+    :returns: (a :class:`transitions.Device`, whether it is persistent), or
+        (None, None) when nothing was ever recorded.
+    """
+    info = node.driver_internal_info
+    if info.get(ONCE_KEY):
+        return transitions.Device(info[ONCE_KEY]), False
+    if info.get(PERSISTENT_KEY):
+        return transitions.Device(info[PERSISTENT_KEY]), True
+    return None, None
+
+
+def booted(node):
+    """Record that the machine has booted, which ends a one-time wish.
+
+    :param node: an Ironic node; is saved if that changes it.
+    """
+    if ONCE_KEY in node.driver_internal_info:
+        node.del_driver_internal_info(ONCE_KEY)
+        node.save()

@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Every option of the ``[quintupleo]`` section."""
+
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+GROUP = 'quintupleo'
+
+opts = [
+    cfg.StrOpt(
+        'cloud',
+        help='Name of the entry of clouds.yaml that describes the host '
+             'cloud, for nodes that name none in '
+             'driver_info/quintupleo_cloud. When it is not set, the '
+             'authentication options of this section are used.'),
+    cfg.StrOpt(
+        'rescue_image_bios',
+        default='quintupleo-rescue-bios',
+        help='UUID or name of the image that is rescued from to boot a BIOS '
+             'server from the network. A name must be unique in the host '
+             'cloud.'),
+    cfg.StrOpt(
+        'rescue_image_uefi',
+        default='quintupleo-rescue-uefi',
+        help='UUID or name of the image that is rescued from to boot a UEFI '
+             'server from the network. A name must be unique in the host '
+             'cloud.'),
+    cfg.FloatOpt(
+        'server_list_max_age',
+        default=5.0, min=0,
+        help='Age in seconds up to which what was read of a server may serve '
+             'another reader that changes nothing: power sync, validation, '
+             'boot mode. 0 reads each time. Power actions always read.'),
+    cfg.IntOpt(
+        'action_timeout',
+        default=300, min=1,
+        help='Time in seconds for a power request to end in the host cloud, '
+             'all of its Nova actions together, where the request itself '
+             'brings no timeout. A server whose image lets '
+             'os_shutdown_timeout be 60 (the default of Nova) takes that '
+             'long for each stop or rescue of a guest that does not answer '
+             'ACPI.'),
+    cfg.FloatOpt(
+        'poll_interval',
+        default=2.0, min=0.1,
+        help='Longest time in seconds between two looks at a server whose '
+             'action is under way. Looks are closer together around the time '
+             'that the same action took before.'),
+    cfg.ListOpt(
+        'allowed_auth_urls',
+        default=[],
+        help='Identity endpoints that a node may name in '
+             'driver_info/quintupleo_auth_url, besides the one of this '
+             'section. A URL allows itself and what is below its path. '
+             'Without this, whoever may edit a node could make the conductor '
+             'talk to an address of theirs.'),
+]
+
+
+def register_opts(conf):
+    """Register the section's options and those of keystoneauth.
+
+    :param conf: an oslo.config ``ConfigOpts``.
+    """
+    conf.register_opts(opts, group=GROUP)
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_auth_conf_options(conf, GROUP)
+    loading.register_adapter_conf_options(conf, GROUP)
+    # keystoneauth's own default is to wait for ever.
+    conf.set_default('timeout', 60, group=GROUP)
+
+
+def list_opts():
+    """List the options for oslo.config's sample generator.
+
+    :returns: a list of one (group, options) pair.
+    """
+    listed = {}
+    for opt in opts + loading.get_session_conf_options() + [
+            loading.get_auth_common_conf_options()[0]]:
+        listed.setdefault(opt.dest, opt)
+    # Authentication plugins bring their options when they are chosen; these
+    # are the two that a tenant of a cloud uses.
+    for name in ('v3applicationcredential', 'password'):
+        plugin = loading.get_plugin_loader(name)
+        for opt in loading.get_auth_plugin_conf_options(plugin):
+            listed.setdefault(opt.dest, opt)
+    for opt in loading.get_adapter_conf_options(include_deprecated=False):
+        listed.setdefault(opt.dest, opt)
+    return [(GROUP, sorted(listed.values(), key=lambda opt: opt.name))]
+
+
+register_opts(cfg.CONF)

@@ -1,0 +1,52 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Where the host cloud's errors become Ironic's.
+
+Only classes of :mod:`ironic.common.exception` leave the driver: the RPC
+layer passes on no others.
+"""
+
+import contextlib
+
+from ironic.common import exception
+
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
+from quintupleo_power import transitions
+
+# What the node's own settings are to blame for.
+_OF_THE_NODE = (errors.NotFound, errors.NotUnique, errors.UnsuitableImage)
+
+
+@contextlib.contextmanager
+def translated(info, validating=False):
+    """Turn errors of the host cloud into exceptions of Ironic.
+
+    :param info: the node's :class:`quintupleo_power.driver_info.DriverInfo`.
+    :param validating: whether the caller only checks. Ironic shows the
+        sentence of an InvalidParameterValue as the result of a validation,
+        that of any other class as an unexpected fault.
+    :raises: InvalidParameterValue while validating, else
+        DriverOperationError.
+    """
+    try:
+        yield
+    except (errors.HostCloudError, transitions.Refused) as exc:
+        if isinstance(exc, errors.AuthenticationFailed):
+            cloud.forget(info.credentials)
+        message = f'Node {info.node_uuid}: {exc}'
+        if validating:
+            if isinstance(exc, _OF_THE_NODE):
+                message += ' (see driver_info)'
+            raise exception.InvalidParameterValue(message)
+        raise exception.DriverOperationError(message)

@@ -1,0 +1,169 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A host cloud as the driver uses it."""
+
+import threading
+import time
+
+from oslo_config import cfg
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import actions
+from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import servers
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+# An image's properties hardly ever change; what a rescue does with a stale
+# one is an error of Nova, which makes the driver read it again.
+IMAGE_MAX_AGE = 300.0
+
+_clouds = {}
+_clouds_lock = threading.Lock()
+
+
+def get(credentials):
+    """Give the host cloud of some credentials, one object for all nodes.
+
+    :param credentials: a :class:`connection.Credentials`.
+    :returns: a :class:`HostCloud`.
+    :raises: CloudMisconfigured if the settings do not name a cloud.
+    """
+    with _clouds_lock:
+        if credentials not in _clouds:
+            _clouds[credentials] = HostCloud(*connection.connect(credentials))
+        return _clouds[credentials]
+
+
+def forget(credentials):
+    """Drop what is kept of a cloud, so that its settings are read anew."""
+    with _clouds_lock:
+        _clouds.pop(credentials, None)
+
+
+class _Recent:
+    """Values by key, each with the time at which it was read."""
+
+    def __init__(self):
+        self._values = {}
+        self._lock = threading.Lock()
+
+    def put(self, key, value):
+        with self._lock:
+            self._values[key] = (time.monotonic(), value)
+
+    def get(self, key, max_age):
+        with self._lock:
+            read_at, value = self._values.get(key, (None, None))
+        if read_at is None or time.monotonic() - read_at >= max_age:
+            return None
+        return value
+
+    def drop(self, key):
+        with self._lock:
+            self._values.pop(key, None)
+
+
+class HostCloud:
+    """Servers and images of one project of a host cloud."""
+
+    def __init__(self, title, compute, image):
+        """Use two services of a cloud.
+
+        :param title: the cloud's name in messages.
+        :param compute: the compute :class:`connection.Service`.
+        :param image: the image :class:`connection.Service`.
+        """
+        self.title = title
+        self._compute = compute
+        self._image = image
+        self._actions = actions.Actions(compute, CONF[GROUP].poll_interval)
+        self._servers = _Recent()
+        self._images = _Recent()
+
+    def server(self, reference, max_age=0.0):
+        """Read a server.
+
+        :param reference: UUID, or name if it is unique.
+        :param max_age: seconds that an earlier reading may be old.
+        :returns: a :class:`servers.Server`.
+        :raises: NotFound, NotUnique or another HostCloudError.
+        """
+        server = self._servers.get(reference, max_age)
+        if server is None:
+            server = servers.read(self._compute, reference)
+            self._servers.put(reference, server)
+        return server
+
+    def settle(self, server, deadline):
+        """Wait until nothing is under way on a server.
+
+        See :meth:`actions.Actions.settle`.
+        """
+        return self._actions.settle(server, deadline)
+
+    def run(self, reference, server, action, deadline, rescue_image=None):
+        """Send one action and see it end.
+
+        See :meth:`actions.Actions.run`; what was read of the server before
+        counts no more.
+        """
+        self._servers.drop(reference)
+        try:
+            return self._actions.run(server, action, deadline, rescue_image)
+        finally:
+            self._servers.drop(reference)
+
+    def rescue_image(self, reference):
+        """Find a rescue image and check that it is one.
+
+        :param reference: UUID, or name if it is unique.
+        :returns: the image's UUID.
+        :raises: NotFound, NotUnique, UnsuitableImage or another
+            HostCloudError.
+        """
+        image = self._images.get(reference, IMAGE_MAX_AGE)
+        if image is None:
+            image = images.read(self._image, reference)
+            images.check_rescue(image)
+            self._images.put(reference, image)
+        return image['id']
+
+    def forget_image(self, reference):
+        """Read an image anew the next time."""
+        self._images.drop(reference)
+
+    def boot_mode(self, server):
+        """Tell the boot mode of a server.
+
+        :param server: a :class:`servers.Server`.
+        :returns: 'bios' or 'uefi', or None if nothing tells: a server that
+            boots from a volume, or whose image is gone, on a compute API
+            before 2.98.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        if server.image_id is None:
+            return None
+        if server.image_properties is not None:
+            return images.firmware(server.image_properties)
+        image = self._images.get(server.image_id, IMAGE_MAX_AGE)
+        if image is None:
+            try:
+                image = images.read(self._image, server.image_id)
+            except errors.NotFound:
+                return None
+            self._images.put(server.image_id, image)
+        return images.firmware(image)

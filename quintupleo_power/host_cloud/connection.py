@@ -1,0 +1,290 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Connections to host clouds: credentials in, two REST services out."""
+
+import dataclasses
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ks_exceptions
+from keystoneauth1.identity import v3
+from keystoneauth1 import loading
+from openstack import config as sdk_config
+from openstack import exceptions as sdk_exceptions
+from oslo_config import cfg
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import errors
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+# The newest compute API that this code was written against: 2.51 shows the
+# events of an action to its owner, 2.84 their faults, 2.87 rescues
+# volume-backed servers, 2.98 shows the image's properties with the server.
+NEWEST_COMPUTE_MICROVERSION = (2, 98)
+
+
+@dataclasses.dataclass(frozen=True)
+class Credentials:
+    """How to enter a host cloud; all None stands for the configured one.
+
+    :ivar cloud: name of an entry of clouds.yaml.
+    :ivar auth_url: identity endpoint for the application credential.
+    :ivar application_credential_id: identifier of an application credential.
+    :ivar application_credential_secret: its secret; never shown.
+    :ivar region_name: region to use instead of the configured one.
+    """
+
+    cloud: str | None = None
+    auth_url: str | None = None
+    application_credential_id: str | None = None
+    application_credential_secret: str | None = dataclasses.field(
+        default=None, repr=False)
+    region_name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Access:
+    """What the adapters of one cloud are made with."""
+
+    title: str
+    session: object
+    region_name: str | None
+    interface: object
+    compute_endpoint: str | None = None
+    image_endpoint: str | None = None
+
+
+class Service:
+    """One REST service of a host cloud, its faults told as our errors."""
+
+    def __init__(self, title, rest, newest_microversion=None):
+        """Wrap a keystoneauth adapter.
+
+        :param title: the host cloud's name in messages.
+        :param rest: a keystoneauth ``Adapter``.
+        :param newest_microversion: (major, minor), for a service that has
+            microversions.
+        """
+        self._title = title
+        self._rest = rest
+        self._newest = newest_microversion
+        self._microversion = None
+
+    @property
+    def microversion(self):
+        """The microversion in use, the newest that both sides know."""
+        if self._newest and not self._microversion:
+            data = self._call(self._rest.get_endpoint_data)
+            theirs = (data.max_microversion if data else None) or (2, 1)
+            self._microversion = min(tuple(theirs), self._newest)
+        return self._microversion
+
+    def get(self, path, **params):
+        """Read.
+
+        :param path: path below the service's endpoint.
+        :param params: the query.
+        :returns: the decoded body.
+        :raises: HostCloudError in one of its kinds.
+        """
+        return self._decode(self._request('GET', path, params=params))
+
+    def post(self, path, body):
+        """Ask for an action.
+
+        :param path: path below the service's endpoint.
+        :param body: what is sent as JSON.
+        :returns: the request's identifier, which names the action later.
+        :raises: HostCloudError in one of its kinds.
+        """
+        answer = self._request('POST', path, json=body)
+        return answer.headers.get('x-openstack-request-id')
+
+    def _request(self, method, path, **kwargs):
+        if self.microversion:
+            kwargs['microversion'] = '%d.%d' % self.microversion
+        return self._call(self._rest.request, path, method, **kwargs)
+
+    def _decode(self, answer):
+        try:
+            return answer.json()
+        except ValueError:
+            raise errors.ServerError(
+                f'{self._title} answered {answer.request.method} '
+                f'{answer.request.path_url} with something that is not JSON')
+
+    def _call(self, function, *args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except ks_exceptions.Unauthorized as exc:
+            raise errors.AuthenticationFailed(
+                f'{self._title} does not accept the credentials: '
+                f'{_explanation(exc)}')
+        except ks_exceptions.HttpError as exc:
+            raise _KINDS.get(exc.http_status, errors.ServerError
+                             if exc.http_status >= 500
+                             else errors.BadRequest)(
+                f'{self._title} answered {exc.http_status} to {exc.method}: '
+                f'{_explanation(exc)}')
+        except (ks_exceptions.AuthorizationFailure,
+                ks_exceptions.MissingAuthMethods) as exc:
+            raise errors.AuthenticationFailed(
+                f'{self._title} does not accept the credentials: {exc}')
+        except (ks_exceptions.CatalogException,
+                ks_exceptions.AuthPluginException) as exc:
+            raise errors.CloudMisconfigured(
+                f'{self._title} cannot be used: {exc}')
+        except ks_exceptions.ClientException as exc:
+            raise errors.CloudUnreachable(
+                f'{self._title} cannot be reached: {exc}')
+
+
+_KINDS = {
+    400: errors.BadRequest,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    429: errors.ServerError,
+}
+
+
+def _explanation(exc):
+    """Find the sentence in an error of Nova, Glance or Keystone.
+
+    Nova wraps it in an object whose key names the kind of fault, which
+    keystoneauth does not look into.
+    """
+    response = getattr(exc, 'response', None)
+    try:
+        body = response.json()
+        for fault in body.values():
+            if isinstance(fault, dict) and fault.get('message'):
+                return fault['message']
+    except (AttributeError, ValueError):
+        pass
+    return exc.message
+
+
+def connect(credentials):
+    """Make the services of a host cloud; sends nothing yet.
+
+    :param credentials: a :class:`Credentials`.
+    :returns: (title, compute :class:`Service`, image :class:`Service`).
+    :raises: CloudMisconfigured if the settings do not name a cloud.
+    """
+    if credentials.application_credential_id:
+        access = _from_application_credential(credentials)
+    elif credentials.cloud:
+        access = _from_clouds_yaml(credentials.cloud, credentials.region_name)
+    elif CONF[GROUP].cloud:
+        access = _from_clouds_yaml(CONF[GROUP].cloud,
+                                   credentials.region_name)
+    else:
+        access = _from_section(credentials.region_name)
+    common = {'session': access.session, 'region_name': access.region_name,
+              'interface': access.interface}
+    compute = adapter.Adapter(
+        service_type='compute', endpoint_override=access.compute_endpoint,
+        min_version='2.1', max_version='2.latest', **common)
+    image = adapter.Adapter(
+        service_type='image', endpoint_override=access.image_endpoint,
+        min_version='2', max_version='2.latest', **common)
+    return (access.title,
+            Service(access.title, compute, NEWEST_COMPUTE_MICROVERSION),
+            Service(access.title, image))
+
+
+def _from_section(region_name):
+    try:
+        auth = loading.load_auth_from_conf_options(CONF, GROUP)
+    except ks_exceptions.AuthPluginException as exc:
+        raise errors.CloudMisconfigured(
+            f'The authentication options of [{GROUP}] are incomplete: {exc}')
+    if auth is None:
+        raise errors.CloudMisconfigured(
+            f'No host cloud is named: set [{GROUP}]cloud or '
+            f'[{GROUP}]auth_type in the configuration, or '
+            'driver_info/quintupleo_cloud on the node')
+    return _Access(
+        title=f'Host cloud {auth.auth_url}' if getattr(
+            auth, 'auth_url', None) else f'Host cloud of [{GROUP}]',
+        session=loading.load_session_from_conf_options(
+            CONF, GROUP, auth=auth),
+        compute_endpoint=CONF[GROUP].endpoint_override,
+        **_place(region_name))
+
+
+def _from_application_credential(credentials):
+    auth_url = credentials.auth_url or configured_auth_url()
+    if not auth_url:
+        raise errors.CloudMisconfigured(
+            'driver_info/quintupleo_application_credential_id needs '
+            'driver_info/quintupleo_auth_url, as the configuration names no '
+            'host cloud of its own')
+    auth = v3.ApplicationCredential(
+        auth_url=auth_url,
+        application_credential_id=credentials.application_credential_id,
+        application_credential_secret=(
+            credentials.application_credential_secret))
+    return _Access(
+        title=f'Host cloud {auth_url}',
+        session=loading.load_session_from_conf_options(
+            CONF, GROUP, auth=auth),
+        **_place(credentials.region_name))
+
+
+def _place(region_name):
+    return {'region_name': region_name or CONF[GROUP].region_name,
+            'interface': CONF[GROUP].valid_interfaces or ['public']}
+
+
+def _clouds_yaml_entry(name, region_name=None):
+    try:
+        return sdk_config.OpenStackConfig().get_one(
+            cloud=name, **({'region_name': region_name} if region_name
+                           else {}))
+    except (sdk_exceptions.ConfigException,
+            ks_exceptions.ClientException) as exc:
+        raise errors.CloudMisconfigured(
+            f"clouds.yaml of the conductor has no usable entry '{name}': "
+            f'{exc}')
+
+
+def _from_clouds_yaml(name, region_name):
+    entry = _clouds_yaml_entry(name, region_name)
+    session = entry.get_session()
+    if not entry.config.get('api_timeout'):
+        session.timeout = CONF[GROUP].timeout
+    return _Access(
+        title=f"Host cloud '{name}'",
+        session=session,
+        region_name=entry.get_region_name('compute'),
+        interface=entry.get_interface('compute') or 'public',
+        compute_endpoint=entry.get_endpoint('compute'),
+        image_endpoint=entry.get_endpoint('image'))
+
+
+def configured_auth_url():
+    """Tell the identity endpoint that the configuration itself uses.
+
+    :returns: a URL, or None when the configuration names no host cloud.
+    """
+    try:
+        if CONF[GROUP].cloud:
+            entry = _clouds_yaml_entry(CONF[GROUP].cloud)
+            return entry.get_auth_args().get('auth_url')
+        auth = loading.load_auth_from_conf_options(CONF, GROUP)
+    except (errors.CloudMisconfigured, ks_exceptions.AuthPluginException):
+        return None
+    return getattr(auth, 'auth_url', None)

@@ -1,0 +1,68 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What can go wrong with a host cloud, each as one sentence.
+
+:mod:`quintupleo_power.exceptions` turns these into Ironic's exceptions.
+"""
+
+
+class HostCloudError(Exception):
+    """Base of all that the host cloud can answer or fail to answer."""
+
+
+class CloudMisconfigured(HostCloudError):
+    """The settings that name the host cloud are incomplete or wrong."""
+
+
+class CloudUnreachable(HostCloudError):
+    """No usable answer came from the host cloud."""
+
+
+class AuthenticationFailed(HostCloudError):
+    """The host cloud does not accept the credentials."""
+
+
+class Forbidden(HostCloudError):
+    """The host cloud's policy does not permit this to the user."""
+
+
+class NotFound(HostCloudError):
+    """The host cloud has nothing of that name or identifier."""
+
+
+class NotUnique(HostCloudError):
+    """A name stands for more than one thing."""
+
+
+class BadRequest(HostCloudError):
+    """The host cloud calls the request wrong."""
+
+
+class Conflict(HostCloudError):
+    """The server is in no state to do that now; a new plan may help."""
+
+
+class ServerError(HostCloudError):
+    """The host cloud failed by itself (HTTP 5xx) or is too busy (429)."""
+
+
+class UnsuitableImage(HostCloudError):
+    """The rescue image cannot serve as such."""
+
+
+class ActionFailed(HostCloudError):
+    """Nova accepted an action and then did not carry it out."""
+
+
+class ActionTimeout(HostCloudError):
+    """An action or a task of somebody else did not end in time."""

@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What Nova reports of a server, as an immutable value."""
+
+import dataclasses
+import re
+
+from oslo_utils import uuidutils
+
+from quintupleo_power.host_cloud import errors
+from quintupleo_power import transitions
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A Nova server as it was when it was read.
+
+    :ivar id: UUID.
+    :ivar name: name.
+    :ivar status: ``status``, the word that the clients show.
+    :ivar state: the :class:`quintupleo_power.transitions.ServerState`.
+    :ivar locked: whether somebody locked it.
+    :ivar fault: Nova's fault message of a server in ERROR, or None.
+    :ivar image_id: UUID of its image; None if it boots from a volume.
+    :ivar image_properties: properties of that image as the server was made,
+        or None where the compute API is older than 2.98.
+    """
+
+    id: str
+    name: str
+    status: str
+    state: transitions.ServerState
+    locked: bool = False
+    fault: str | None = None
+    image_id: str | None = None
+    image_properties: dict | None = dataclasses.field(
+        default=None, hash=False)
+
+    @classmethod
+    def from_body(cls, body):
+        """Read the ``server`` object of Nova's API.
+
+        :param body: the decoded object.
+        :returns: a :class:`Server`.
+        :raises: ServerError if it is not what Nova's API reference says.
+        """
+        try:
+            # An image-less server has the empty string here.
+            image = body.get('image') or {}
+            return cls(
+                id=body['id'],
+                name=body.get('name', ''),
+                status=body['status'],
+                state=transitions.ServerState(
+                    vm_state=body['OS-EXT-STS:vm_state'],
+                    power_state=body['OS-EXT-STS:power_state'] or 0,
+                    task_state=body['OS-EXT-STS:task_state']),
+                locked=bool(body.get('locked')),
+                fault=(body.get('fault') or {}).get('message'),
+                image_id=image.get('id'),
+                image_properties=image.get('properties'))
+        except (AttributeError, KeyError, TypeError) as exc:
+            raise errors.ServerError(
+                'The host cloud describes a server in a form that Nova does '
+                f'not have ({type(exc).__name__}: {exc})')
+
+
+def read(compute, reference):
+    """Read one server.
+
+    :param compute: the compute :class:`connection.Service`.
+    :param reference: the server's UUID, or its name if it is unique.
+    :returns: a :class:`Server`.
+    :raises: NotFound, NotUnique or another HostCloudError.
+    """
+    if uuidutils.is_uuid_like(reference):
+        try:
+            return Server.from_body(
+                compute.get(f'/servers/{reference}')['server'])
+        except errors.NotFound:
+            raise errors.NotFound(
+                f'Server {reference} does not exist in the host cloud, or '
+                'not in the project of these credentials')
+    # Nova filters by regular expression, which finds too much, never too
+    # little; what is asked for is the exact name.
+    found = [body for body in compute.get(
+        '/servers/detail', name=f'^{re.escape(reference)}$')['servers']
+        if body.get('name') == reference]
+    if not found:
+        raise errors.NotFound(
+            f"No server is named '{reference}' in the project of these "
+            'credentials')
+    if len(found) > 1:
+        raise errors.NotUnique(
+            f"{len(found)} servers are named '{reference}' ("
+            + ', '.join(sorted(body['id'] for body in found))
+            + '): use the UUID')
+    return Server.from_body(found[0])

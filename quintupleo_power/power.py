@@ -1,0 +1,227 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The power interface: Ironic's requests become Nova server actions."""
+
+import time
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import task_manager
+from ironic.drivers import base
+from ironic.drivers.modules import boot_mode_utils
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import boot_device
+from quintupleo_power import compat
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import driver_info
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+REQUESTS = {
+    states.POWER_ON: transitions.Request.POWER_ON,
+    states.POWER_OFF: transitions.Request.POWER_OFF,
+    states.REBOOT: transitions.Request.REBOOT,
+    states.SOFT_POWER_OFF: transitions.Request.SOFT_POWER_OFF,
+    states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
+}
+
+# How often a request is planned anew when the server changed under it.
+MAX_PLANS = 4
+
+# After these the server may not be what the plan was made for.
+_PLAN_AGAIN = (errors.Conflict, errors.ServerError, errors.CloudUnreachable)
+
+
+class QuintupleoPower(base.PowerInterface):
+    """Power of a Nova server."""
+
+    def get_properties(self):
+        """Return the properties of the interface.
+
+        :returns: dictionary of <property name>:<property description>.
+        """
+        return driver_info.COMMON_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoPower.validate')
+    def validate(self, task):
+        """Check the node's settings and that its server can be used.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong, or the host
+            cloud or what it holds cannot be used with it.
+        """
+        info = driver_info.parse(task.node)
+        with exceptions.translated(info, validating=True):
+            host = cloud.get(info.credentials)
+            server = host.server(info.server, CONF[GROUP].server_list_max_age)
+            refusal = transitions.refusal(server.state)
+            if refusal:
+                raise transitions.Refused(
+                    f'Server {server.id} ({server.name}) cannot be used: '
+                    f'{refusal}')
+            _rescue_image(task.node, info, host, server)
+
+    @METRICS.timer('QuintupleoPower.get_power_state')
+    def get_power_state(self, task):
+        """Return the power state of the task's node.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong.
+        :raises: DriverOperationError if the host cloud does not tell, or if
+            the server is neither on nor off (ERROR, being built, deleted).
+        :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`.
+        """
+        info = driver_info.parse(task.node)
+        with exceptions.translated(info):
+            server = cloud.get(info.credentials).server(
+                info.server, CONF[GROUP].server_list_max_age)
+            is_on = transitions.is_on(server.state)
+            if is_on is None:
+                raise errors.HostCloudError(
+                    f'Server {server.id} is {server.status}, neither on nor '
+                    f"off: {server.fault or 'see openstack server show'}")
+        return states.POWER_ON if is_on else states.POWER_OFF
+
+    @METRICS.timer('QuintupleoPower.set_power_state')
+    @task_manager.require_exclusive_lock
+    def set_power_state(self, task, power_state, timeout=None):
+        """Set the power state of the task's node, the wished device with it.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :param power_state: any power state of :mod:`ironic.common.states`
+            that :meth:`get_supported_power_states` lists.
+        :param timeout: seconds that it may take; None for
+            [quintupleo]action_timeout.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting or the power state is
+            wrong.
+        :raises: DriverOperationError if the server did not get there.
+        """
+        if power_state not in REQUESTS:
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid}: the quintupleo driver knows no '
+                f"power state '{power_state}'")
+        _fulfil(task.node, REQUESTS[power_state], timeout)
+
+    @METRICS.timer('QuintupleoPower.reboot')
+    @task_manager.require_exclusive_lock
+    def reboot(self, task, timeout=None):
+        """Reboot the task's node hard, or power it on if it is off.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :param timeout: seconds that it may take; None for
+            [quintupleo]action_timeout.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong.
+        :raises: DriverOperationError if the server did not get there.
+        """
+        _fulfil(task.node, transitions.Request.REBOOT, timeout)
+
+    def get_supported_power_states(self, task):
+        """Get a list of the supported power states.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :returns: a list of power states of :mod:`ironic.common.states`.
+        """
+        return list(REQUESTS)
+
+
+def _fulfil(node, request, timeout):
+    """Bring the node's server to where a request wants it."""
+    info = driver_info.parse(node)
+    deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
+    device = boot_device.wished(node)[0] or transitions.Device.DISK
+    with exceptions.translated(info):
+        host = cloud.get(info.credentials)
+        for plans_left in reversed(range(MAX_PLANS)):
+            try:
+                booted = _carry_out(node, info, host, request, device,
+                                    deadline)
+                break
+            except _PLAN_AGAIN as exc:
+                if not plans_left or time.monotonic() >= deadline:
+                    raise
+                LOG.warning('Planning the %(request)s of node %(node)s '
+                            'anew: %(reason)s',
+                            {'request': request.value, 'node': node.uuid,
+                             'reason': exc})
+    if booted:
+        boot_device.booted(node)
+
+
+def _carry_out(node, info, host, request, device, deadline):
+    """Plan a request from the server's state as it is and run the plan.
+
+    :returns: whether the machine has booted from the wished device.
+    """
+    server = host.settle(host.server(info.server), deadline)
+    try:
+        actions = transitions.plan(server.state, request, device)
+    except transitions.Refused as refusal:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) is {server.status} and a '
+            f'{request.value} is refused: {refusal}')
+    # Known before the first action: a missing image must not leave a
+    # sequence half done.
+    image = (_rescue_image(node, info, host, server)
+             if transitions.Action.RESCUE in actions else None)
+    LOG.debug('Node %(node)s: %(request)s to %(device)s of server %(server)s '
+              'in %(state)s takes %(actions)s',
+              {'node': node.uuid, 'request': request.value,
+               'device': device.value, 'server': server.id,
+               'state': server.state,
+               'actions': [action.value for action in actions]})
+    for action in actions:
+        try:
+            server = host.run(info.server, server, action, deadline, image)
+        except errors.BadRequest:
+            if action is transitions.Action.RESCUE:
+                host.forget_image(_rescue_image_reference(
+                    node, info, host, server))
+            raise
+    return bool(actions) and request.ends_on
+
+
+def _rescue_image(node, info, host, server):
+    reference = _rescue_image_reference(node, info, host, server)
+    try:
+        return host.rescue_image(reference)
+    except (errors.NotFound, errors.NotUnique,
+            errors.UnsuitableImage) as exc:
+        setting = ('driver_info/quintupleo_rescue_image'
+                   if info.rescue_image else
+                   f'[{GROUP}]rescue_image_{_boot_mode(node, host, server)}')
+        raise type(exc)(f'The rescue image of {setting} cannot be used: '
+                        f'{exc}')
+
+
+def _rescue_image_reference(node, info, host, server):
+    return (info.rescue_image
+            or CONF[GROUP][f'rescue_image_{_boot_mode(node, host, server)}'])
+
+
+def _boot_mode(node, host, server):
+    """The server's boot mode, or the node's where the cloud cannot tell."""
+    return (host.boot_mode(server)
+            or boot_mode_utils.get_boot_mode(node))

@@ -1,0 +1,314 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The state table: from what a server is to what Nova must be asked.
+
+This module is pure: it imports neither Ironic nor openstacksdk, reads no
+clock and makes no request. What Nova permits in which state is read from
+Nova's ``nova/compute/api.py`` (the ``check_instance_state`` decorators) and
+was run against a real Nova.
+"""
+
+import collections
+import dataclasses
+import enum
+
+
+class Request(enum.Enum):
+    """What Ironic asks of a node."""
+
+    POWER_ON = 'power on'
+    POWER_OFF = 'power off'
+    REBOOT = 'reboot'
+    SOFT_POWER_OFF = 'soft power off'
+    SOFT_REBOOT = 'soft reboot'
+
+    @property
+    def ends_on(self):
+        """Whether the node is to be powered on when the request is done."""
+        return self not in (Request.POWER_OFF, Request.SOFT_POWER_OFF)
+
+
+class Device(enum.Enum):
+    """What a node boots from."""
+
+    DISK = 'disk'
+    PXE = 'pxe'
+
+
+class Action(enum.Enum):
+    """A Nova server action; the value is the word an operator knows."""
+
+    START = 'start'
+    STOP = 'stop'
+    HARD_REBOOT = 'hard reboot'
+    SOFT_REBOOT = 'soft reboot'
+    RESCUE = 'rescue'
+    UNRESCUE = 'unrescue'
+
+
+class PowerState(enum.IntEnum):
+    """Nova's power states (``nova/objects/fields.py``)."""
+
+    NOSTATE = 0
+    RUNNING = 1
+    PAUSED = 3
+    SHUTDOWN = 4
+    CRASHED = 6
+    SUSPENDED = 7
+
+
+GUEST_OFF = frozenset((PowerState.SHUTDOWN, PowerState.CRASHED))
+
+
+class Situation(enum.Enum):
+    """A server's state, as far as the next action depends on it."""
+
+    SHUTOFF = 'SHUTOFF'
+    ACTIVE = 'ACTIVE'
+    ACTIVE_GUEST_OFF = 'ACTIVE, guest switched off'
+    RESCUE = 'RESCUE'
+    RESCUE_GUEST_OFF = 'RESCUE, guest switched off'
+    ERROR = 'ERROR'
+    PAUSED = 'PAUSED'
+    SUSPENDED = 'SUSPENDED'
+    BUILD = 'BUILD'
+    SHELVED = 'SHELVED'
+    VERIFY_RESIZE = 'VERIFY_RESIZE'
+    SOFT_DELETED = 'SOFT_DELETED'
+    DELETED = 'DELETED'
+    UNKNOWN = 'UNKNOWN'
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerState:
+    """The part of a server that the table looks at.
+
+    :ivar vm_state: ``OS-EXT-STS:vm_state`` as Nova reports it.
+    :ivar power_state: ``OS-EXT-STS:power_state`` as Nova reports it.
+    :ivar task_state: ``OS-EXT-STS:task_state``, None when nothing is under
+        way.
+    """
+
+    vm_state: str
+    power_state: int = PowerState.NOSTATE
+    task_state: str | None = None
+
+
+class Refused(Exception):
+    """The server is in a state that no permitted action leads out of."""
+
+
+# Reached after an action, with the guest running or not.
+_VM_STATE_AFTER = {
+    Action.START: 'active',
+    Action.STOP: 'stopped',
+    Action.HARD_REBOOT: 'active',
+    Action.SOFT_REBOOT: 'active',
+    Action.RESCUE: 'rescued',
+    Action.UNRESCUE: 'active',
+}
+
+_SITUATIONS = {
+    'active': Situation.ACTIVE,
+    'stopped': Situation.SHUTOFF,
+    'rescued': Situation.RESCUE,
+    'error': Situation.ERROR,
+    'paused': Situation.PAUSED,
+    'suspended': Situation.SUSPENDED,
+    'building': Situation.BUILD,
+    'shelved': Situation.SHELVED,
+    'shelved_offloaded': Situation.SHELVED,
+    'resized': Situation.VERIFY_RESIZE,
+    'soft-delete': Situation.SOFT_DELETED,
+    'deleted': Situation.DELETED,
+}
+
+# What a task in progress leads to, as a power state of the guest.
+_TASK_LEADS_TO_ON = {
+    'powering-on': True,
+    'rebooting': True,
+    'reboot_pending': True,
+    'reboot_started': True,
+    'rebooting_hard': True,
+    'reboot_pending_hard': True,
+    'reboot_started_hard': True,
+    'rescuing': True,
+    'unrescuing': True,
+    'unpausing': True,
+    'resuming': True,
+    'powering-off': False,
+    'suspending': False,
+    'shelving': False,
+}
+
+Row = collections.namedtuple('Row', (
+    'on_disk', 'on_pxe', 'off', 'reboot_disk', 'reboot_pxe',
+    'soft_off', 'soft_reboot_disk', 'soft_reboot_pxe'))
+
+_START, _STOP, _RESCUE, _UNRESCUE, _HARD, _SOFT = (
+    (Action.START,), (Action.STOP,), (Action.RESCUE,), (Action.UNRESCUE,),
+    (Action.HARD_REBOOT,), (Action.SOFT_REBOOT,))
+_NOTHING = ()
+
+# Nova leaves RESCUE only by unrescue, which boots the server's own disk:
+# that is why some rows pass through it.
+TABLE = {
+    Situation.SHUTOFF: Row(
+        on_disk=_START, on_pxe=_RESCUE, off=_NOTHING,
+        reboot_disk=_START, reboot_pxe=_RESCUE,
+        soft_off=_NOTHING, soft_reboot_disk=_START, soft_reboot_pxe=_RESCUE),
+    Situation.ACTIVE: Row(
+        on_disk=_NOTHING, on_pxe=_NOTHING, off=_STOP,
+        reboot_disk=_HARD, reboot_pxe=_RESCUE,
+        soft_off=_STOP, soft_reboot_disk=_SOFT, soft_reboot_pxe=_RESCUE),
+    Situation.ACTIVE_GUEST_OFF: Row(
+        on_disk=_HARD, on_pxe=_RESCUE, off=_STOP,
+        reboot_disk=_HARD, reboot_pxe=_RESCUE,
+        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE),
+    Situation.RESCUE: Row(
+        on_disk=_NOTHING, on_pxe=_NOTHING, off=_UNRESCUE + _STOP,
+        reboot_disk=_UNRESCUE, reboot_pxe=_UNRESCUE + _RESCUE,
+        soft_off=_UNRESCUE + _STOP, soft_reboot_disk=_UNRESCUE,
+        soft_reboot_pxe=_UNRESCUE + _RESCUE),
+    Situation.RESCUE_GUEST_OFF: Row(
+        on_disk=_UNRESCUE, on_pxe=_UNRESCUE + _RESCUE, off=_NOTHING,
+        reboot_disk=_UNRESCUE, reboot_pxe=_UNRESCUE + _RESCUE,
+        soft_off=_NOTHING, soft_reboot_disk=_UNRESCUE,
+        soft_reboot_pxe=_UNRESCUE + _RESCUE),
+    Situation.ERROR: Row(
+        on_disk=_HARD, on_pxe=_RESCUE, off=_STOP,
+        reboot_disk=_HARD, reboot_pxe=_RESCUE,
+        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE),
+    Situation.PAUSED: Row(
+        on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_HARD + _STOP,
+        reboot_disk=_HARD, reboot_pxe=_HARD + _RESCUE,
+        soft_off=_HARD + _STOP, soft_reboot_disk=_HARD,
+        soft_reboot_pxe=_HARD + _RESCUE),
+    Situation.SUSPENDED: Row(
+        on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_HARD + _STOP,
+        reboot_disk=_HARD, reboot_pxe=_HARD + _RESCUE,
+        soft_off=_HARD + _STOP, soft_reboot_disk=_HARD,
+        soft_reboot_pxe=_HARD + _RESCUE),
+}
+
+REFUSALS = {
+    Situation.BUILD:
+        'it is still being built: wait until it is ACTIVE or SHUTOFF',
+    Situation.SHELVED:
+        'it is shelved: run "openstack server unshelve" first',
+    Situation.VERIFY_RESIZE:
+        'a resize waits to be confirmed: run "openstack server resize '
+        'confirm" or "openstack server resize revert" first',
+    Situation.SOFT_DELETED:
+        'it was deleted: run "openstack server restore" while the host cloud '
+        'still keeps it, or point the node at another server',
+    Situation.DELETED:
+        'it was deleted: point the node at another server',
+    Situation.UNKNOWN:
+        'the host cloud reports a state that is not known to this driver',
+}
+
+
+def situation(state):
+    """Classify a server's state.
+
+    :param state: a :class:`ServerState`.
+    :returns: a :class:`Situation`.
+    """
+    found = _SITUATIONS.get(state.vm_state, Situation.UNKNOWN)
+    if state.power_state in GUEST_OFF:
+        if found is Situation.ACTIVE:
+            return Situation.ACTIVE_GUEST_OFF
+        if found is Situation.RESCUE:
+            return Situation.RESCUE_GUEST_OFF
+    return found
+
+
+def refusal(state):
+    """Tell why no power request can be served as things stand.
+
+    :param state: a :class:`ServerState`.
+    :returns: the sentence that helps, or None when requests can be served.
+    """
+    return REFUSALS.get(situation(state))
+
+
+def plan(state, request, device):
+    """Tell which Nova actions fulfil a request, in their order.
+
+    :param state: the :class:`ServerState`, with no task in progress.
+    :param request: a :class:`Request`.
+    :param device: the wished :class:`Device`.
+    :returns: a tuple of :class:`Action`; empty when nothing is to be done.
+    :raises: Refused with the sentence that helps, when no action does.
+    """
+    if refusal(state):
+        raise Refused(refusal(state))
+    row = TABLE[situation(state)]
+    if request is Request.POWER_OFF:
+        return row.off
+    if request is Request.SOFT_POWER_OFF:
+        return row.soft_off
+    column = {Request.POWER_ON: 'on', Request.REBOOT: 'reboot',
+              Request.SOFT_REBOOT: 'soft_reboot'}[request]
+    return getattr(row, f'{column}_{device.value}')
+
+
+def reached(action, state):
+    """Tell whether an action has led to where it should.
+
+    :param action: the :class:`Action` that was sent.
+    :param state: the :class:`ServerState` seen afterwards.
+    :returns: True when no task is in progress, the server is in the state
+        that the action leads to and the guest is off or not off with it.
+    """
+    if state.task_state or state.vm_state != _VM_STATE_AFTER[action]:
+        return False
+    return (state.power_state in GUEST_OFF) == (action is Action.STOP)
+
+
+def is_on(state):
+    """Tell whether the machine is powered on.
+
+    A task in progress counts as done: Ironic would otherwise see a node
+    change its power state by itself and force it back.
+
+    :param state: a :class:`ServerState`.
+    :returns: True, or False, or None when no honest answer exists.
+    """
+    target = _TASK_LEADS_TO_ON.get(state.task_state)
+    if target is not None:
+        return target
+    now = situation(state)
+    if now in (Situation.ACTIVE, Situation.RESCUE, Situation.PAUSED):
+        return True
+    if now in (Situation.SHUTOFF, Situation.ACTIVE_GUEST_OFF,
+               Situation.RESCUE_GUEST_OFF, Situation.SUSPENDED,
+               Situation.SHELVED):
+        return False
+    if now is Situation.VERIFY_RESIZE:
+        return state.power_state not in GUEST_OFF
+    return None
+
+
+def device_in_use(state):
+    """Tell what the server boots from as things stand.
+
+    :param state: a :class:`ServerState`.
+    :returns: a :class:`Device`.
+    """
+    if state.task_state == 'rescuing':
+        return Device.PXE
+    if state.task_state == 'unrescuing':
+        return Device.DISK
+    return Device.PXE if state.vm_state == 'rescued' else Device.DISK
