@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+#
+# What the image builders share. Sourced by them, never run.
+# shellcheck shell=bash
+
+CACHE_DIR=${QUINTUPLEO_CACHE_DIR:-/var/cache/quintupleo}
+IMAGES_DIR=$CACHE_DIR/images
+PROGRAM=${0##*/}
+
+# Debian's release whose packages the images of Linux systems are made of.
+# One for every host: an image does not depend on where it was built.
+DEBIAN_RELEASE=bookworm
+
+say() {
+    echo "$PROGRAM: $*"
+}
+
+die() {
+    echo "$PROGRAM: $*" >&2
+    exit 1
+}
+
+# Reads --output PATH and --help, all that a builder understands, into OUTPUT.
+parse_arguments() {
+    while (( $# )); do
+        case $1 in
+            --output)
+                [[ -n ${2:-} ]] || die "--output needs a path, see --help."
+                OUTPUT=$2
+                shift
+                ;;
+            --output=?*)
+                OUTPUT=${1#--output=}
+                ;;
+            -h|--help)
+                usage
+                exit 0
+                ;;
+            *)
+                die "unknown argument '$1', see --help."
+                ;;
+        esac
+        shift
+    done
+    OUTPUT=$(realpath -m -- "$OUTPUT")
+}
+
+require_root() {
+    (( EUID == 0 )) || die "must be run as root: it installs packages and" \
+        "makes files that root owns."
+}
+
+apt_install() {
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=600 \
+        -o Dpkg::Use-Pty=0 --no-install-recommends install "$@"
+}
+
+# Installs those of the named Debian packages that are missing.
+need_packages() {
+    local package missing=()
+
+    command -v apt-get >/dev/null ||
+        die "needs Debian or Ubuntu: apt-get was not found."
+    for package; do
+        dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null |
+            grep -qx installed || missing+=("$package")
+    done
+    (( ${#missing[@]} )) || return 0
+
+    say "installing ${missing[*]}"
+    # Package lists may be missing, or too old to name what the mirror has.
+    apt_install "${missing[@]}" >/dev/null 2>&1 ||
+        { apt_update && apt_install "${missing[@]}" >/dev/null; } ||
+        die "apt-get could not install ${missing[*]}; see its message above."
+}
+
+# apt-get update does not wait for another one to end; this does.
+apt_update() {
+    local attempt
+
+    for attempt in {1..60}; do
+        apt-get -qq update && return
+        fuser -s /var/lib/apt/lists/lock 2>/dev/null || return
+        sleep 2
+    done
+    return 1
+}
+
+# Makes WORK, an empty folder that is removed when the script ends. One build
+# of a kind at a time; what a killed one left behind goes now.
+open_work_folder() {
+    local name=$1
+
+    umask 022
+    install -d -m 0755 "$CACHE_DIR" "$CACHE_DIR/build" "${OUTPUT%/*}"
+    WORK=$CACHE_DIR/build/$name
+    exec {WORK_LOCK}>"$WORK.lock"
+    flock --nonblock "$WORK_LOCK" || {
+        say "waiting for another build of the same image to end"
+        flock "$WORK_LOCK"
+    }
+    rm -rf --one-file-system "$WORK"
+    mkdir "$WORK"
+    trap 'rm -rf --one-file-system "$WORK"' EXIT
+    trap 'exit 143' TERM
+    trap 'exit 130' INT
+    trap 'exit 129' HUP
+}
+
+# Runs a command with mounts and processes of its own: none of them is left
+# when it ends, or when this script is killed. Its output is kept for the case
+# that it fails.
+run_isolated() {
+    local log=$WORK/command.log
+
+    # In the background, because bash answers signals only while it waits.
+    setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child \
+        "$@" >"$log" 2>&1 &
+    wait $! || {
+        tail -n 30 "$log" >&2
+        return 1
+    }
+}
+
+# Prints the apt source of a Debian release at the mirror that this machine
+# uses itself. Nothing on a machine that is not Debian: mmdebstrap then uses
+# the mirror it knows.
+debian_source() {
+    local release=$1 mirror
+    local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+    # shellcheck disable=SC2016  # apt-get's own variables
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' \
+        'Identifier: Packages' 'Origin: Debian' 'Label: Debian' |
+        head -n 1)
+    [[ -z $mirror ]] ||
+        echo "deb [signed-by=$keyring] $mirror $release main"
+}
+
+# Puts finished files to their place, each in one step.
+publish() {
+    local file=$1 target=$2
+
+    chmod 0644 "$file"
+    mv -T -- "$file" "$target.new"
+    mv -T -- "$target.new" "$target"
+    say "$target: $(stat -c %s "$target") bytes," \
+        "sha256 $(sha256sum "$target" | cut -d ' ' -f 1)"
+}

@@ -1,0 +1,270 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A standalone Ironic with this driver, and what boots its nodes.
+
+One ``ironic`` process (API and conductor) with SQLite and without
+authentication, dnsmasq for DHCP and TFTP, nginx for HTTP. The API listens on
+loopback; the machines reach only what an agent needs of it, through nginx.
+"""
+
+import pathlib
+
+from onebox import processes
+from onebox import system
+
+PACKAGES = ('dnsmasq-base', 'nginx-light', 'python3-venv', 'git')
+REQUIREMENTS = ('ironic==39.*', 'python-ironicclient',
+                'python-openstackclient', 'setuptools<81', 'wheel', 'pbr')
+CONSTRAINTS = pathlib.Path(__file__).with_name('ironic-constraints.txt')
+PYTHON = '/usr/bin/python3'
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+# A network for documentation (RFC 5737): no machine of the user's is on it.
+NETWORK = '192.0.2.0/24'
+ADDRESS = '192.0.2.1'
+FIRST, LAST = '192.0.2.100', '192.0.2.199'
+API_PORT = 6385
+HTTP_PORT = 8088
+
+IRONIC_CONF = '''\
+[DEFAULT]
+auth_strategy = noauth
+rpc_transport = none
+my_ip = {address}
+host = onebox
+state_path = {root}/state
+log_file = {logs}/ironic.log
+use_stderr = false
+use_json = false
+webserver_verify_ca = false
+enabled_hardware_types = quintupleo
+enabled_bios_interfaces = no-bios
+enabled_boot_interfaces = ipxe,pxe
+enabled_console_interfaces = no-console
+enabled_deploy_interfaces = direct,ramdisk
+enabled_firmware_interfaces = no-firmware
+enabled_inspect_interfaces = agent,no-inspect
+enabled_management_interfaces = quintupleo
+enabled_network_interfaces = noop
+enabled_power_interfaces = quintupleo
+enabled_raid_interfaces = no-raid,agent
+enabled_rescue_interfaces = no-rescue,agent
+enabled_storage_interfaces = noop
+enabled_vendor_interfaces = no-vendor
+
+[agent]
+deploy_logs_collect = always
+deploy_logs_local_path = {logs}/agent
+image_download_source = http
+
+[api]
+host_ip = 127.0.0.1
+port = {api_port}
+api_workers = 1
+
+[conductor]
+automated_clean = true
+deploy_kernel = file://{images}/agent.kernel
+deploy_ramdisk = file://{images}/agent.ramdisk
+rescue_kernel = file://{images}/agent.kernel
+rescue_ramdisk = file://{images}/agent.ramdisk
+file_url_allowed_paths = {images}
+heartbeat_interval = 20
+sync_power_state_interval = 60
+
+[database]
+connection = sqlite:///{root}/ironic.sqlite
+
+[deploy]
+default_boot_option = local
+erase_devices_priority = 0
+erase_devices_metadata_priority = 10
+http_root = {root}/http
+http_url = http://{address}:{http_port}
+
+[dhcp]
+dhcp_provider = none
+
+[oslo_concurrency]
+lock_path = {root}/lock
+
+[pxe]
+images_path = {root}/pxe-images
+instance_master_path = {root}/master
+tftp_master_path = {root}/tftp-master
+tftp_root = {root}/tftp
+tftp_server = {address}
+kernel_append_params = {agent_parameters}
+
+[quintupleo]
+cloud = {cloud}
+
+[service_catalog]
+auth_type = none
+endpoint_override = http://{address}:{http_port}
+'''
+
+# systemd and the agent write to the console that Nova keeps a log of.
+AGENT_PARAMETERS = ('console=tty0 console=ttyS0,115200n8 nofb '
+                    'ipa-insecure=0')
+
+DNSMASQ_CONF = '''\
+port=0
+interface={device}
+bind-dynamic
+except-interface=lo
+dhcp-range={first},{last},255.255.255.0,12h
+dhcp-option=option:router
+dhcp-boot=http://{address}:{http_port}/boot.ipxe
+dhcp-leasefile={root}/dnsmasq.leases
+enable-tftp
+tftp-root={root}/tftp
+log-dhcp
+log-facility=-
+pid-file
+'''
+
+NGINX_CONF = '''\
+daemon off;
+master_process off;
+error_log {logs}/nginx.log warn;
+pid {root}/nginx.pid;
+events {{ }}
+http {{
+    access_log {logs}/nginx-access.log;
+    client_body_temp_path {root}/nginx/body;
+    proxy_temp_path {root}/nginx/proxy;
+    fastcgi_temp_path {root}/nginx/fastcgi;
+    uwsgi_temp_path {root}/nginx/uwsgi;
+    scgi_temp_path {root}/nginx/scgi;
+    client_max_body_size 64m;
+    sendfile on;
+    server {{
+        listen {address}:{http_port};
+        root {root}/http;
+        location ~ ^/(v1/(lookup|heartbeat|continue_inspection).*)?$ {{
+            proxy_pass http://127.0.0.1:{api_port};
+            proxy_set_header Host $http_host;
+        }}
+    }}
+}}
+'''
+
+
+class Ironic:
+    """The standalone Ironic of this machine.
+
+    :param state: folder of all state.
+    :param cache: folder of what can be made again.
+    """
+
+    def __init__(self, state=None, cache=None):
+        self.state = pathlib.Path(state or system.state_dir())
+        self.cache = pathlib.Path(cache or system.cache_dir())
+        self.root = self.state / 'ironic'
+        self.logs = self.state / 'logs'
+        self.images = self.root / 'http' / 'images'
+        self.conf = self.root / 'ironic.conf'
+        self.api_url = f'http://127.0.0.1:{API_PORT}'
+        self.http_url = f'http://{ADDRESS}:{HTTP_PORT}'
+        self._daemons = {
+            name: processes.Daemon(name, self.root / 'run', self.logs)
+            for name in ('ironic', 'dnsmasq', 'nginx')}
+
+    @property
+    def venv(self):
+        """The Python environment of Ironic and the clients."""
+        version = system.run([PYTHON, '--version']).stdout
+        key = system.digest(version, CONSTRAINTS.read_text(),
+                            ' '.join(REQUIREMENTS))
+        return self.cache / 'ironic' / ('venv-' + key)
+
+    def install(self):
+        """Make the Python environment and put this checkout into it."""
+        log = self.logs / 'ironic-python.log'
+        system.make_dir(self.logs)
+        system.make_venv(self.venv, REQUIREMENTS, log, CONSTRAINTS, PYTHON)
+        # The clone may belong to the user who called sudo.
+        system.run([self.venv / 'bin' / 'pip', 'install', '--no-deps',
+                    '--no-build-isolation', '--force-reinstall', '--quiet',
+                    '--disable-pip-version-check', REPOSITORY],
+                   log=log, env={
+                       **self.environment(),
+                       'GIT_CONFIG_COUNT': '1',
+                       'GIT_CONFIG_KEY_0': 'safe.directory',
+                       'GIT_CONFIG_VALUE_0': str(REPOSITORY)})
+
+    def configure(self, device, cloud):
+        """Write the configuration and make the database.
+
+        :param device: network device that is on the machines' network.
+        :param cloud: entry of clouds.yaml for the driver.
+        """
+        system.make_dir(self.root, 0o755)
+        for name in ('run', 'state', 'http', 'tftp', 'lock', 'nginx',
+                     'pxe-images', 'master', 'tftp-master', 'http/images'):
+            system.make_dir(self.root / name)
+        words = {
+            'address': ADDRESS, 'api_port': API_PORT, 'http_port': HTTP_PORT,
+            'first': FIRST, 'last': LAST, 'root': self.root,
+            'logs': self.logs, 'images': self.images, 'device': device,
+            'cloud': cloud, 'agent_parameters': AGENT_PARAMETERS}
+        system.write_file(self.conf, IRONIC_CONF.format(**words))
+        system.write_file(self.root / 'dnsmasq.conf',
+                          DNSMASQ_CONF.format(**words), 0o644)
+        system.write_file(self.root / 'nginx.conf',
+                          NGINX_CONF.format(**words), 0o644)
+        system.run([self.venv / 'bin' / 'ironic-dbsync', '--config-file',
+                    self.conf, 'upgrade'], log=self.logs / 'ironic.log',
+                   env=self.environment())
+
+    def environment(self):
+        """The environment of the services and of the clients."""
+        return {
+            'PATH': f'{self.venv}/bin:/usr/local/sbin:/usr/local/bin:'
+                    '/usr/sbin:/usr/bin:/sbin:/bin',
+            'HOME': str(self.root),
+            'LC_ALL': 'C.UTF-8',
+            'PYTHONWARNINGS': 'ignore',
+            'OS_CLIENT_CONFIG_FILE': str(self.state / 'clouds.yaml'),
+        }
+
+    def start(self, stage):
+        """Start all that is not running and wait until it answers.
+
+        :param stage: the stage of the progress.
+        :raises: system.Error that names what did not come up and its log.
+        """
+        commands = {
+            'nginx': ['/usr/sbin/nginx', '-c', self.root / 'nginx.conf'],
+            'dnsmasq': ['/usr/sbin/dnsmasq', '--keep-in-foreground',
+                        f'--conf-file={self.root}/dnsmasq.conf'],
+            'ironic': [self.venv / 'bin' / 'ironic', '--config-file',
+                       self.conf],
+        }
+        for name, command in commands.items():
+            self._daemons[name].start(command, self.environment())
+        stage.waiting('the Ironic API')
+        processes.wait_for(
+            lambda: processes.listening(API_PORT), 90, 'the Ironic API',
+            stop=self._daemons['ironic'].require_alive)
+        stage.waiting('HTTP for the machines')
+        processes.wait_for(
+            lambda: processes.listening(HTTP_PORT, ADDRESS), 20, 'nginx',
+            stop=self._daemons['nginx'].require_alive)
+        self._daemons['dnsmasq'].require_alive()
+
+    def stop(self):
+        """Stop everything."""
+        for daemon in reversed(self._daemons.values()):
+            daemon.stop()

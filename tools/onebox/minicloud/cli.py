@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The command line of tools/minicloud."""
+
+import argparse
+import sys
+
+from onebox import progress
+from onebox import system
+from onebox.minicloud import cloud as whole
+from onebox.minicloud import network
+from onebox.minicloud import settings
+
+DESCRIPTION = '''\
+A real OpenStack cloud on this machine: Keystone, Glance, Placement, Neutron
+and Nova, from PyPI, with MariaDB, RabbitMQ, libvirt and Open vSwitch from
+Debian packages. Everything listens on 127.0.0.1 only.
+'''
+EPILOG = '''\
+environment variables:
+  QUINTUPLEO_STATE_DIR  state, deleted by "down" but for its logs
+                        (%s)
+  QUINTUPLEO_CACHE_DIR  what can be made again, kept by "down"
+                        (%s)
+''' % (system.STATE_DIR, system.CACHE_DIR)
+
+
+def parser():
+    """Return the parser of the command line."""
+    result = argparse.ArgumentParser(
+        prog='minicloud', description=DESCRIPTION, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = result.add_subparsers(dest='command', required=True,
+                                     metavar='COMMAND')
+    command = commands.add_parser(
+        'up', help='make the cloud, or what is missing of it')
+    command.add_argument(
+        '--hypervisor', choices=('libvirt', 'fake'),
+        help='libvirt runs guests (the default); fake only says so')
+    command.set_defaults(function=up)
+    command = commands.add_parser(
+        'status', help='show services; exit code 0 if all are healthy')
+    command.set_defaults(function=status)
+    command = commands.add_parser(
+        'down', help='stop and delete the cloud with all its guests')
+    command.set_defaults(function=down)
+    command = commands.add_parser(
+        'plug', help='put this machine on a network of the cloud')
+    command.add_argument('network', help='name or UUID of the network')
+    command.add_argument('address', help='address for this machine with '
+                         'prefix length, such as 192.0.2.1/24')
+    command.set_defaults(function=plug)
+    command = commands.add_parser(
+        'unplug', help='take this machine off a network again')
+    command.add_argument('network', help='name or UUID of the network')
+    command.set_defaults(function=unplug)
+    return result
+
+
+def main(argv=None):
+    """Run the command; return its exit code."""
+    arguments = parser().parse_args(argv)
+    try:
+        system.require_root()
+        return arguments.function(arguments) or 0
+    except system.Error as error:
+        print('\n%s' % error.report(), file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print('\nInterrupted. What runs was left running: "tools/minicloud '
+              'up" goes on, "tools/minicloud down" removes it.',
+              file=sys.stderr)
+        return 130
+
+
+def up(arguments):
+    """Make the cloud."""
+    cloud = settings.Settings()
+    with whole.lock(cloud):
+        # What another run decided while this one waited to begin counts.
+        cloud = settings.Settings()
+        shown = progress.Progress('minicloud up', whole.STAGES_UP)
+        whole.up(cloud, shown, arguments.hypervisor)
+        shown.summary()
+    print('''
+The cloud is up. Guests: %s
+Use it as its tenant:
+    export OS_CLIENT_CONFIG_FILE=%s OS_CLOUD=minicloud
+    %s server list
+OS_CLOUD=minicloud-admin is its administrator.''' % (
+        whole.virtualization(cloud), cloud.clouds_yaml,
+        cloud.venv / 'bin/openstack'))
+
+
+def status(arguments):
+    """Show the services."""
+    cloud = settings.Settings()
+    if not cloud.exists():
+        print('There is no minicloud. "tools/minicloud up" makes one.')
+        return 1
+    rows = whole.examine(cloud)
+    line = '%-26s %8s  %-9s %-19s %s'
+    print(line % ('SERVICE', 'PID', 'HEALTH', 'PORTS', 'LOG'))
+    for name, pid, healthy, ports, log in rows:
+        print(line % (name, pid, 'ok' if healthy else 'NOT OK', ports, log))
+    services, guests = whole.memory(cloud)
+    print('\nHypervisor: %s. Guests: %s' % (
+        cloud.hypervisor, whole.virtualization(cloud)))
+    print('Memory: services %.1f GiB, guests %.1f GiB' % (
+        services / 2**30, guests / 2**30))
+    print('Credentials: %s' % cloud.clouds_yaml)
+    return 0 if all(row[2] for row in rows) else 1
+
+
+def down(arguments):
+    """Delete the cloud."""
+    cloud = settings.Settings()
+    with whole.lock(cloud):
+        cloud = settings.Settings()
+        shown = progress.Progress('minicloud down', whole.STAGES_DOWN)
+        whole.down(cloud, shown)
+    print('\nNothing of the cloud runs. Logs of the last run: %s\n'
+          'Kept for the next time: %s' % (cloud.logs,
+                                          cloud.cache / 'minicloud'))
+
+
+def plug(arguments):
+    """Put this machine on a network."""
+    device = network.plug_network(_running(), arguments.network,
+                                  arguments.address)
+    print('%s has %s.' % (device, arguments.address))
+
+
+def unplug(arguments):
+    """Take this machine off a network."""
+    network.unplug_network(_running(), arguments.network)
+
+
+def _running():
+    cloud = settings.Settings()
+    if not cloud.exists():
+        raise system.Error('There is no minicloud. "tools/minicloud up" '
+                           'makes one.')
+    return cloud

@@ -1,0 +1,397 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The cloud as a whole: up, status, down."""
+
+import functools
+import pathlib
+import shutil
+import socket
+
+from onebox import processes
+from onebox import system
+from onebox.minicloud import bootstrap
+from onebox.minicloud import config
+from onebox.minicloud import database
+from onebox.minicloud import kvm
+from onebox.minicloud import libvirt
+from onebox.minicloud import network
+from onebox.minicloud import services
+from onebox.minicloud import settings
+from onebox.minicloud import tasks
+
+STAGES_UP = 3
+STAGES_DOWN = 4
+# A Unix socket's path may have 107 characters.
+LONGEST_STATE_PATH = 60
+
+
+def lock(cloud):
+    """Keep two runs from working on one cloud."""
+    return system.lock(cloud.state / 'minicloud.lock', 'minicloud')
+
+
+def daemon(cloud, service):
+    """The process of a service."""
+    return processes.Daemon(service.name, cloud.run, cloud.logs)
+
+
+def up(cloud, progress, hypervisor=None):
+    """Make the cloud, or as much of it as is missing.
+
+    :param cloud: the settings.
+    :param progress: where to show what happens.
+    :param hypervisor: ``libvirt`` or ``fake``; None for what it has, or
+        libvirt.
+    :raises: Error when something fails; a later ``up`` goes on from there.
+    """
+    hypervisor = _check(cloud, hypervisor)
+    _folders(cloud)
+    with progress.stage('Debian packages and Python environment') as stage:
+        _software(cloud, hypervisor, stage)
+    with progress.stage('Settings') as stage:
+        _settings(cloud, hypervisor, stage)
+    with progress.stage('Services') as stage:
+        tasks.run(_tasks(cloud, stage), stage)
+        bootstrap.clouds_yaml(cloud)
+
+
+def _check(cloud, hypervisor):
+    """Refuse what cannot work, before anything is changed."""
+    if len(str(cloud.state)) > LONGEST_STATE_PATH:
+        raise system.Error(
+            'The path of the state folder, %s, is too long for the sockets '
+            'in it: set QUINTUPLEO_STATE_DIR to one of at most %d '
+            'characters.' % (cloud.state, LONGEST_STATE_PATH))
+    if not cloud.exists():
+        return hypervisor or 'libvirt'
+    if hypervisor and hypervisor != cloud.hypervisor:
+        raise system.Error(
+            'There is a minicloud with the %s hypervisor already. Run '
+            '"tools/minicloud down" first, which deletes it.'
+            % cloud.hypervisor)
+    if cloud.venv != settings.venv_path(cloud.cache):
+        raise system.Error(
+            'The minicloud that is there was made of other versions. Run '
+            '"tools/minicloud down" first, which deletes it.')
+    return cloud.hypervisor
+
+
+def _folders(cloud):
+    """Make the folders that are there before any service's own."""
+    system.make_dir(cloud.state)
+    system.make_dir(cloud.logs, 0o700)
+    if not cloud.exists():
+        for log in cloud.logs.glob('*.log'):
+            if log.stem in _log_names():
+                log.unlink()
+    # Guests' processes run as a user of their own and must get through.
+    for path in (cloud.root, cloud.data, cloud.run, cloud.etc):
+        system.make_dir(path, 0o711)
+
+
+def _log_names():
+    return {service.name for service in services.SERVICES} | {
+        'packages', 'python', 'keystone-bootstrap', 'nova-discover'} | {
+        service.name + '-schema' for service in services.SERVICES}
+
+
+def _software(cloud, hypervisor, stage):
+    """Install Debian packages and the Python environment."""
+    venv = settings.venv_path(cloud.cache)
+    install = functools.partial(system.install_packages, log=cloud.apt_log)
+    tasks.run([
+        tasks.Task('python3-venv', lambda: install(['python3-venv'])),
+        tasks.Task('Debian packages',
+                   lambda: install(services.packages(hypervisor)),
+                   after=('python3-venv',)),
+        tasks.Task('Python environment',
+                   lambda: system.make_venv(
+                       venv, settings.REQUIREMENTS, cloud.pip_log,
+                       constraints=settings.CONSTRAINTS,
+                       python=settings.PYTHON),
+                   after=('python3-venv',)),
+    ], stage)
+    if hypervisor == 'libvirt':
+        libvirt.add_to_venv(venv)
+
+
+def _settings(cloud, hypervisor, stage):
+    """Choose the hypervisor, look at the ports, write configuration."""
+    _end_orphans(cloud)
+    _check_ports(cloud, services.chosen(hypervisor))
+    if not cloud.exists():
+        cloud.create(hypervisor, settings.venv_path(cloud.cache))
+    if hypervisor == 'libvirt':
+        _choose_virtualization(cloud, stage)
+    _write_files(cloud)
+
+
+def _choose_virtualization(cloud, stage):
+    if 'virt_type' not in cloud.values:
+        with stage.step('boot in KVM, tried'):
+            works, reason = kvm.probe()
+        cloud.values['virt_type'] = 'kvm' if works else 'qemu'
+        cloud.values['virt_reason'] = reason
+        cloud.save()
+    mode = kvm.open_for_guests()
+    if mode is not None:
+        cloud.values.setdefault('kvm_mode', mode)
+        cloud.save()
+    stage.note('guests: %s' % virtualization(cloud))
+
+
+def virtualization(cloud):
+    """How guests run, and why, in words."""
+    if cloud.hypervisor == 'fake':
+        return 'none, the hypervisor is fake'
+    how = {'kvm': 'KVM', 'qemu': 'emulation (slow)'}
+    return '%s: %s' % (how[cloud.values['virt_type']],
+                       cloud.values['virt_reason'])
+
+
+def _end_orphans(cloud):
+    """End what services that were killed have left."""
+    for service in services.SERVICES:
+        process = daemon(cloud, service)
+        if not process.pid():
+            process.stop()
+
+
+def _check_ports(cloud, chosen):
+    """Refuse ports that others use.
+
+    :raises: Error that names each of them.
+    """
+    busy = []
+    for service in chosen:
+        if not daemon(cloud, service).pid():
+            busy += ['%d (%s)' % (settings.PORTS[name], service.name)
+                     for name in service.ports
+                     if not _free(settings.PORTS[name])]
+    if busy:
+        raise system.Error(
+            'These ports on 127.0.0.1 are needed and in use by another '
+            'program: %s. Stop it (ss -ltnp shows which it is) and try '
+            'again.' % ', '.join(busy))
+
+
+def _free(port):
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind((settings.ADDRESS, port))
+        except OSError:
+            return False
+    return True
+
+
+def _write_files(cloud):
+    """Write the services' configuration, readable by their users only."""
+    for path in ('nova', 'nova/instances'):
+        system.make_dir(cloud.data / path, 0o711)
+    for path in ('glance', 'neutron'):
+        system.make_dir(cloud.data / path, 0o700)
+    system.make_dir(cloud.run / 'locks', 0o700)
+    for service in services.chosen(cloud.hypervisor):
+        for name, function in service.files.items():
+            path = cloud.etc / name
+            system.make_dir(path.parent, 0o700, service.user)
+            system.write_file(path, function(cloud), 0o600, service.user)
+
+
+def _tasks(cloud, stage):
+    """All that is to be done for the services to run, in any order."""
+    chosen = services.chosen(cloud.hypervisor)
+    work = [tasks.Task(service.name,
+                       functools.partial(start, cloud, service),
+                       service.after) for service in chosen]
+    once = [
+        tasks.Task('keystone bootstrap',
+                   functools.partial(bootstrap.keystone, cloud),
+                   ('mariadb',)),
+        tasks.Task('accounts', functools.partial(bootstrap.accounts, cloud),
+                   ('keystone', 'keystone bootstrap')),
+        tasks.Task('flavors', functools.partial(bootstrap.flavors, cloud),
+                   ('nova-api', 'accounts')),
+        tasks.Task('compute host', functools.partial(bootstrap.hosts, cloud),
+                   ('nova-compute',)),
+    ]
+    if not cloud.done('databases'):
+        work[0].after += ('databases',)
+        work.append(tasks.Task('databases', functools.partial(
+            _databases, cloud, chosen, stage)))
+    work += [tasks.Task(task.name, functools.partial(_once, cloud, task),
+                        task.after)
+             for task in once if not cloud.done(task.name)]
+    return work
+
+
+def _once(cloud, task):
+    task.action()
+    cloud.set_done(task.name)
+
+
+def start(cloud, service):
+    """Start a service unless it runs, and wait until it is ready.
+
+    :raises: Error that names the service and its log.
+    """
+    if service.provided and service.provided(cloud, service):
+        return
+    process = daemon(cloud, service)
+    try:
+        if not process.pid() and service.prepare:
+            service.prepare(cloud, service)
+        started = process.start(
+            cloud.fill(service.command), _environment(cloud, service),
+            service.user)
+        processes.wait_for(
+            functools.partial(service.ready, cloud, service),
+            service.timeout, '%s to be ready' % service.name,
+            stop=process.require_alive)
+        if started and service.name == 'mariadb':
+            database.create(cloud)
+    except system.Error as error:
+        raise system.Error('%s failed: %s' % (service.name, error),
+                           error.log or process.log)
+
+
+def _environment(cloud, service):
+    words = cloud.words()
+    return {**cloud.environment(),
+            **{name: value.format(**words)
+               for name, value in service.environment.items()}}
+
+
+def _databases(cloud, chosen, stage):
+    """Make all databases, from the copy of an earlier cloud's if any."""
+    mariadb = services.by_name('mariadb')
+    schemas = {service.name: service.schema for service in chosen
+               if service.schema}
+    daemon(cloud, mariadb).stop()
+    database.wipe(cloud)
+    copy = database.copy_path(cloud, schemas)
+    if copy.exists():
+        database.restore(cloud, copy)
+    else:
+        database.install(cloud, mariadb)
+        start(cloud, mariadb)
+        tasks.run([tasks.Task(
+            'schema of ' + name,
+            functools.partial(_schema, cloud, name, commands))
+            for name, commands in schemas.items()], stage)
+        daemon(cloud, mariadb).stop(60)
+        database.save(cloud, copy)
+    cloud.set_done('databases')
+
+
+def _schema(cloud, name, commands):
+    log = cloud.logs / (name + '-schema.log')
+    for command in commands:
+        system.run(cloud.fill(command), log=log, env=cloud.environment())
+
+
+def examine(cloud):
+    """Return rows of name, pid, health, ports and log for each service."""
+    rows = []
+    for service in services.chosen(cloud.hypervisor):
+        process = daemon(cloud, service)
+        pid = process.pid()
+        if not pid and service.provided and service.provided(cloud, service):
+            rows.append((service.name, 'system', True, '', ''))
+            continue
+        healthy = bool(pid) and bool(service.ready(cloud, service))
+        ports = ', '.join(str(settings.PORTS[name])
+                          for name in service.ports)
+        rows.append((service.name, pid or '-', healthy, ports,
+                     str(process.log)))
+    return rows
+
+
+def memory(cloud):
+    """Bytes that the services use, and those that the guests use."""
+    pids = _our_processes(cloud)
+    return processes.memory(pids), processes.memory(libvirt.guest_pids(cloud))
+
+
+def _our_processes(cloud):
+    """All processes of all services, whatever state they are in."""
+    found = set()
+    for service in services.SERVICES:
+        found.update(daemon(cloud, service).family())
+    return found
+
+
+def down(cloud, progress):
+    """Stop and delete the cloud; what can be made again stays cached.
+
+    :param cloud: the settings.
+    :param progress: where to show what happens.
+    """
+    system_services = ('mariadb', 'rabbitmq', 'ovsdb-server', 'ovs-vswitchd',
+                       'virtlogd', 'libvirtd')
+    with progress.stage('OpenStack services'):
+        _stop(cloud, [service for service in services.SERVICES
+                      if service.name not in system_services])
+    with progress.stage('Guests'):
+        _remove_guests(cloud)
+    with progress.stage('Networks'):
+        network.remove_links(cloud)
+        network.remove_rules()
+    with progress.stage('Databases, queue, state'):
+        _stop(cloud, services.SERVICES)
+        _unmount(cloud)
+        mode = cloud.values.get('kvm_mode')
+        if mode is not None and kvm.DEVICE.exists():
+            kvm.DEVICE.chmod(mode)
+        cloud.clouds_yaml.unlink(missing_ok=True)
+        shutil.rmtree(cloud.root, ignore_errors=True)
+
+
+def _stop(cloud, chosen):
+    """End services with all their processes, all at the same time."""
+    doomed = set()
+    for service in chosen:
+        doomed.update(daemon(cloud, service).family())
+    processes.kill(doomed)
+    for service in chosen:
+        daemon(cloud, service).stop()
+
+
+def _remove_guests(cloud):
+    """Remove guests; after a reboot that needs libvirt started for it."""
+    if libvirt.leftovers(cloud):
+        _write_files_of_libvirt(cloud)
+        for name in libvirt.OURS:
+            start(cloud, services.by_name(name))
+    libvirt.remove_guests(cloud)
+
+
+def _write_files_of_libvirt(cloud):
+    for path in (cloud.root, cloud.run, cloud.etc):
+        system.make_dir(path, 0o711)
+    system.make_dir(cloud.logs, 0o700)
+    for name, function in (('libvirtd', config.libvirtd),
+                           ('virtlogd', config.virtlogd)):
+        path = cloud.etc / 'libvirt' / (name + '.conf')
+        system.make_dir(path.parent, 0o700)
+        system.write_file(path, config.plain(function(cloud)))
+
+
+def _unmount(cloud):
+    """Unmount what may be mounted in the state folder."""
+    mounts = pathlib.Path('/proc/mounts').read_text().splitlines()
+    for line in reversed(mounts):
+        place = line.split()[1]
+        if place.startswith(str(cloud.root) + '/'):
+            system.run(['umount', '--lazy', place], check=False)

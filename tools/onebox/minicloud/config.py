@@ -1,0 +1,338 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The configuration files of the services, as sections and options."""
+
+from onebox.minicloud import settings as names
+
+# What Nova and Neutron do as root they do in privsep daemons, started here
+# without sudo: the services are root already.
+NOVA_PRIVSEP = ('nova_sys_admin', 'vif_plug_ovs_privileged',
+                'vif_plug_linux_bridge_privileged', 'privsep_osbrick')
+NEUTRON_PRIVSEP = ('privsep', 'privsep_namespace', 'privsep_dhcp_release',
+                   'privsep_ovs_vsctl', 'privsep_conntrack', 'privsep_link')
+
+
+def render(sections):
+    """Return the text of an INI file.
+
+    :param sections: {section: {option: value}}; a list is an option that
+        is given several times, None one that is left out.
+    """
+    lines = []
+    for section, options in sections.items():
+        if lines:
+            lines.append('')
+        lines.append('[%s]' % section)
+        for option, value in options.items():
+            values = value if isinstance(value, (list, tuple)) else [value]
+            lines += ['%s = %s' % (option, _text(each))
+                      for each in values if each is not None]
+    return '\n'.join(lines) + '\n'
+
+
+def _text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def database(cloud, name):
+    """The URL of a database; the server listens on a socket only."""
+    return ('mysql+pymysql://minicloud:%s@localhost/%s?charset=utf8'
+            '&unix_socket=%s' % (cloud.password('database'), name,
+                                 cloud.run / 'mariadb' / 'socket'))
+
+
+def transport(cloud):
+    """The URL of the message queue."""
+    return 'rabbit://%s:%s@%s:%d/' % (
+        names.RABBIT_USER, cloud.password('rabbitmq'), names.ADDRESS,
+        names.PORTS['rabbitmq'])
+
+
+def credentials(cloud, user):
+    """Options by which a service signs in as this service user."""
+    return {
+        'auth_type': 'password',
+        'auth_url': cloud.url('keystone', '/v3'),
+        'username': user,
+        'password': cloud.password(user),
+        'project_name': 'service',
+        'user_domain_name': 'Default',
+        'project_domain_name': 'Default',
+        'region_name': names.REGION,
+        'valid_interfaces': 'internal',
+    }
+
+
+def token_check(cloud, user):
+    """Options by which an API checks its callers' tokens."""
+    return {
+        **credentials(cloud, user),
+        'valid_interfaces': None,
+        'interface': 'internal',
+        'www_authenticate_uri': cloud.url('keystone', '/v3'),
+        'service_token_roles': 'service',
+        'service_token_roles_required': True,
+    }
+
+
+def storage(cloud, name):
+    """The options of a database section."""
+    return {'connection': database(cloud, name), 'max_pool_size': 4}
+
+
+def privsep(cloud, groups, *files):
+    """Sections that start privsep's helpers without sudo."""
+    command = '%s/bin/privsep-helper' % cloud.venv
+    command += ''.join(' --config-file %s' % path for path in files)
+    return {group: {'helper_command': command} for group in groups}
+
+
+def uwsgi(cloud, port, module, processes=1):
+    """An API server: a WSGI application on a loopback port."""
+    return {'uwsgi': {
+        'http-socket': '%s:%d' % (names.ADDRESS, names.PORTS[port]),
+        'module': module + ':application',
+        'virtualenv': cloud.venv,
+        'processes': processes,
+        'master': True,
+        'die-on-term': True,
+        'enable-threads': True,
+        'lazy-apps': True,
+        'need-app': True,
+        'no-orphans': True,
+        'thunder-lock': True,
+        'buffer-size': 65535,
+        'add-header': 'Connection: close',
+        # Stop at once, for workers may wait in their own event loop.
+        'hook-master-start': 'unix_signal:15 gracefully_kill_them_all',
+        'worker-reload-mercy': 5,
+    }}
+
+
+def mariadb(cloud):
+    """MariaDB: reached by a socket, tuned for a small machine."""
+    return {'mariadbd': {
+        'user': 'mysql',
+        'datadir': cloud.data / 'mariadb',
+        'socket': cloud.run / 'mariadb' / 'socket',
+        'pid-file': cloud.run / 'mariadb' / 'pid',
+        'skip-networking': True,
+        'skip-name-resolve': True,
+        'character-set-server': 'utf8mb4',
+        'collation-server': 'utf8mb4_general_ci',
+        'default-storage-engine': 'innodb',
+        'performance-schema': False,
+        'max-connections': 400,
+        'innodb-buffer-pool-size': '128M',
+        'innodb-log-file-size': '32M',
+        # A power failure may cost a second of this cloud's memory.
+        'innodb-flush-log-at-trx-commit': 2,
+        'aria-log-file-size': '8M',
+    }}
+
+
+def keystone(cloud):
+    """Keystone's options."""
+    return {
+        'DEFAULT': {'use_stderr': True},
+        'database': storage(cloud, 'keystone'),
+        'token': {'provider': 'fernet', 'expiration': 43200},
+        'fernet_tokens': {
+            'key_repository': cloud.etc / 'keystone' / 'fernet-keys'},
+        'credential': {
+            'key_repository': cloud.etc / 'keystone' / 'credential-keys'},
+        'cache': {'enabled': False},
+    }
+
+
+def glance(cloud):
+    """Glance's options: images are files."""
+    return {
+        'DEFAULT': {
+            'use_stderr': True,
+            'enabled_backends': 'files:file',
+            'image_cache_dir': cloud.data / 'glance' / 'cache',
+        },
+        'database': storage(cloud, 'glance'),
+        'glance_store': {'default_backend': 'files'},
+        'files': {
+            'filesystem_store_datadir': cloud.data / 'glance' / 'images'},
+        'os_glance_staging_store': {
+            'filesystem_store_datadir': cloud.data / 'glance' / 'staging'},
+        'os_glance_tasks_store': {
+            'filesystem_store_datadir': cloud.data / 'glance' / 'tasks'},
+        'keystone_authtoken': token_check(cloud, 'glance'),
+        'paste_deploy': {
+            'flavor': 'keystone',
+            'config_file': cloud.venv / 'etc/glance/glance-api-paste.ini',
+        },
+        'oslo_concurrency': {'lock_path': cloud.run / 'locks'},
+    }
+
+
+def placement(cloud):
+    """Placement's options."""
+    return {
+        'DEFAULT': {'use_stderr': True},
+        'api': {'auth_strategy': 'keystone'},
+        'placement_database': storage(cloud, 'placement'),
+        'keystone_authtoken': token_check(cloud, 'placement'),
+    }
+
+
+def neutron(cloud):
+    """Neutron's options, for the API, the RPC server and the agent."""
+    path = cloud.etc / 'neutron' / 'neutron.conf'
+    return {
+        'DEFAULT': {
+            'use_stderr': True,
+            'host': names.HOST,
+            'state_path': cloud.data / 'neutron',
+            'transport_url': transport(cloud),
+            'api_paste_config': cloud.venv / 'etc/neutron/api-paste.ini',
+            'core_plugin': 'ml2',
+            'service_plugins': '',
+            'rpc_workers': 1,
+            'rpc_state_report_workers': 0,
+            'dhcp_agent_notification': False,
+            'notify_nova_on_port_status_changes': True,
+        },
+        'database': storage(cloud, 'neutron'),
+        'keystone_authtoken': token_check(cloud, 'neutron'),
+        'nova': credentials(cloud, 'nova') | {'endpoint_type': 'internal',
+                                              'valid_interfaces': None},
+        'oslo_concurrency': {'lock_path': cloud.run / 'locks'},
+        'ml2': {
+            'type_drivers': 'local,flat,vlan',
+            # All guests are on this machine: no tunnels, no VLANs.
+            'tenant_network_types': 'local',
+            'mechanism_drivers': 'openvswitch',
+            'extension_drivers': 'port_security',
+        },
+        'ovs': {
+            'integration_bridge': names.BRIDGE,
+            'datapath_type': 'netdev',
+            'ovsdb_connection': ovsdb(cloud),
+            'of_listen_address': names.ADDRESS,
+            'of_listen_port': names.PORTS['openflow'],
+        },
+        'agent': {'root_helper': '', 'root_helper_daemon': None},
+        'securitygroup': {
+            # The userspace datapath loses a guest's tap after a rescue;
+            # behind a bridge and a veth pair the guest stays connected.
+            'firewall_driver': 'iptables_hybrid',
+            'enable_ipset': True,
+        },
+        'quotas': dict.fromkeys(
+            ('default_quota', 'quota_network', 'quota_subnet', 'quota_port',
+             'quota_security_group', 'quota_security_group_rule'), -1),
+        **privsep(cloud, NEUTRON_PRIVSEP, path),
+    }
+
+
+def ovsdb(cloud):
+    """Where the Open vSwitch database listens."""
+    return 'unix:%s' % (cloud.run / 'ovs' / 'db.sock')
+
+
+def nova(cloud):
+    """Nova's options, for all of its services."""
+    path = cloud.etc / 'nova' / 'nova.conf'
+    fake = cloud.hypervisor == 'fake'
+    return {
+        'DEFAULT': {
+            'use_stderr': True,
+            'host': names.HOST,
+            'my_ip': names.ADDRESS,
+            'state_path': cloud.data / 'nova',
+            'instances_path': cloud.instances,
+            'transport_url': transport(cloud),
+            'compute_driver': 'fake.FakeDriver' if fake
+                              else 'libvirt.LibvirtDriver',
+            'reserved_host_memory_mb': 256,
+            'initial_cpu_allocation_ratio': 32.0,
+            'initial_ram_allocation_ratio': 4.0,
+            'initial_disk_allocation_ratio': 20.0,
+            # A rescued server stays so: it is what the driver relies on.
+            'rescue_timeout': 0,
+            'vif_plugging_timeout': 60,
+        },
+        'wsgi': {'api_paste_config': cloud.venv / 'etc/nova/api-paste.ini'},
+        'api_database': storage(cloud, 'nova_api'),
+        'database': storage(cloud, 'nova'),
+        'keystone_authtoken': token_check(cloud, 'nova'),
+        'service_user': {**credentials(cloud, 'nova'),
+                         'send_service_user_token': True},
+        'placement': credentials(cloud, 'nova'),
+        'neutron': credentials(cloud, 'nova'),
+        'glance': {'valid_interfaces': 'internal',
+                   'region_name': names.REGION},
+        'conductor': {'workers': 1},
+        'scheduler': {'workers': 1},
+        'quota': {'instances': 1000, 'cores': 10000, 'ram': -1,
+                  'server_groups': -1, 'server_group_members': -1,
+                  'key_pairs': 1000},
+        'oslo_concurrency': {'lock_path': cloud.run / 'locks'},
+        'os_vif_ovs': {'ovsdb_connection': ovsdb(cloud)},
+        'vnc': {
+            'enabled': not fake,
+            'server_listen': names.ADDRESS,
+            'server_proxyclient_address': names.ADDRESS,
+        },
+        'libvirt': {
+            'virt_type': cloud.values.get('virt_type', 'qemu'),
+            'cpu_mode': 'host-passthrough'
+                        if cloud.values.get('virt_type') == 'kvm' else 'none',
+            'images_type': 'qcow2',
+            # Guests' disks are worth nothing: never wait for the disk.
+            'disk_cachemodes': 'file=unsafe',
+            # Emulation would take 1 GiB a guest for translated code.
+            'tb_cache_size': 256
+                             if cloud.values.get('virt_type') == 'qemu'
+                             else None,
+        },
+        **privsep(cloud, NOVA_PRIVSEP, path),
+    }
+
+
+def libvirtd(cloud):
+    """The options of libvirtd, which has no sections."""
+    return {
+        'auth_unix_rw': '"none"',
+        'unix_sock_rw_perms': '"0700"',
+        'log_outputs': '"2:stderr"',
+    }
+
+
+def virtlogd(cloud):
+    """The options of virtlogd: keep whole console logs."""
+    return {'log_outputs': '"2:stderr"'}
+
+
+def rabbitmq(cloud):
+    """The options of RabbitMQ, which has no sections either."""
+    return {
+        'listeners.tcp.1': '%s:%d' % (names.ADDRESS,
+                                      names.PORTS['rabbitmq']),
+        'default_user': names.RABBIT_USER,
+        'default_pass': cloud.password('rabbitmq'),
+        'loopback_users': 'none',
+        'log.console': 'true',
+        'log.console.level': 'warning',
+        'log.file': 'false',
+    }
+
+
+def plain(options):
+    """Return the text of a file of options without sections."""
+    return ''.join('%s = %s\n' % item for item in options.items())

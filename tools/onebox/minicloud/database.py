@@ -1,0 +1,100 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""MariaDB, and the schemas of all databases with a copy for next time."""
+
+import os
+import shutil
+
+from onebox import system
+from onebox.minicloud import config
+from onebox.minicloud import settings
+
+
+def _defaults(cloud):
+    return '--defaults-file=%s' % (cloud.etc / 'mariadb' / 'my.cnf')
+
+
+def _socket(cloud):
+    return '--socket=%s' % (cloud.run / 'mariadb' / 'socket')
+
+
+def prepare(cloud, service):
+    """Make the folders of the database server."""
+    system.make_dir(cloud.data / 'mariadb', 0o700, service.user)
+    system.make_dir(cloud.run / 'mariadb', 0o700, service.user)
+
+
+def ready(cloud, service):
+    """The server answers a ping."""
+    return system.run(['mariadb-admin', '--no-defaults', _socket(cloud),
+                       'ping'], check=False).returncode == 0
+
+
+def sql(cloud, statements):
+    """Execute statements as the server's root user, which is our own."""
+    system.run(['mariadb', '--no-defaults', _socket(cloud), '--batch'],
+               input=statements)
+
+
+def install(cloud, service):
+    """Make an empty database server."""
+    prepare(cloud, service)
+    system.run(['mariadb-install-db', _defaults(cloud), '--user=mysql',
+                '--auth-root-authentication-method=socket',
+                '--skip-test-db', '--basedir=/usr'],
+               log=cloud.logs / 'mariadb.log')
+
+
+def create(cloud):
+    """Create the databases and the account that the services use."""
+    statements = ['CREATE DATABASE IF NOT EXISTS %s;' % name
+                  for name in settings.DATABASES]
+    statements.append("CREATE OR REPLACE USER minicloud@localhost "
+                      "IDENTIFIED BY '%s';" % cloud.password('database'))
+    statements += ['GRANT ALL ON %s.* TO minicloud@localhost;' % name
+                   for name in settings.DATABASES]
+    sql(cloud, '\n'.join(statements))
+
+
+def copy_path(cloud, schemas):
+    """Where the copy of the databases with empty tables is kept.
+
+    Its name depends on all that decides its content.
+    """
+    server = system.run(['mariadbd', '--version']).stdout
+    key = system.digest(server, settings.CONSTRAINTS.read_text(),
+                        config.render(config.mariadb(cloud)).replace(
+                            str(cloud.root), ''), repr(schemas))
+    return cloud.cache / 'minicloud' / ('databases-%s.tar.gz' % key)
+
+
+def wipe(cloud):
+    """Remove what a killed run may have left half made."""
+    shutil.rmtree(cloud.data / 'mariadb', ignore_errors=True)
+
+
+def save(cloud, path):
+    """Keep a copy of the databases of the stopped server."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(path.name + '.new')
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    system.run(['tar', '--create', '--sparse', '--use-compress-program',
+                'gzip -1', '--file', new, '--directory', cloud.data,
+                'mariadb'])
+    new.rename(path)
+
+
+def restore(cloud, path):
+    """Take the databases from the copy."""
+    system.run(['tar', '--extract', '--same-owner', '--file', path,
+                '--directory', cloud.data])

@@ -1,0 +1,89 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Whether a service answers as it should."""
+
+import datetime
+import socket
+import urllib.error
+import urllib.request
+
+from onebox import processes
+from onebox.minicloud import api
+from onebox.minicloud import settings
+
+
+def alive(cloud, service):
+    """A service without an API of its own: it has not ended."""
+    return processes.Daemon(service.name, cloud.run, cloud.logs).pid()
+
+
+def http(port, path):
+    """Return a check that an API answers a request."""
+    def check(cloud, service):
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            opener.open(cloud.url(port, path), timeout=10).close()
+        except urllib.error.HTTPError as error:
+            return error.code < 500
+        except OSError:
+            return False
+        return True
+    return check
+
+
+def amqp(cloud, service):
+    """RabbitMQ answers a greeting in its own protocol."""
+    address = (settings.ADDRESS, settings.PORTS['rabbitmq'])
+    try:
+        with socket.create_connection(address, timeout=5) as client:
+            client.sendall(b'AMQP\0\0\x09\x01')
+            return len(client.recv(8)) == 8
+    except OSError:
+        return False
+
+
+def nova_service(cloud, service):
+    """A Nova service runs and is up, as Nova itself sees it."""
+    try:
+        listed = api.admin(cloud).get('nova', '/v2.1/os-services')
+    except api.Failure:
+        return False
+    return any(each['binary'] == service.name and each['state'] == 'up'
+               and _since_start(cloud, service, each['updated_at'])
+               for each in listed['services'])
+
+
+def neutron_agent(cloud, service):
+    """The agent runs and is alive, as Neutron itself sees it."""
+    try:
+        listed = api.admin(cloud).get('neutron', '/v2.0/agents')
+    except api.Failure:
+        return False
+    return any(each['binary'] == service.name and each['alive']
+               and _since_start(cloud, service, each['heartbeat_timestamp'])
+               for each in listed['agents'])
+
+
+def _since_start(cloud, service, reported):
+    """Whether a report came from the process that runs now.
+
+    A service that was killed counts as up for another minute.
+    """
+    daemon = processes.Daemon(service.name, cloud.run, cloud.logs)
+    if not daemon.pid():
+        return False
+    if not reported:
+        return True
+    moment = datetime.datetime.fromisoformat(reported[:19])
+    moment = moment.replace(tzinfo=datetime.timezone.utc)
+    return moment.timestamp() >= int(daemon.pid_file.stat().st_mtime)

@@ -1,0 +1,35 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Keys and secrets that services keep in files of their own."""
+
+import base64
+import os
+
+from onebox import system
+
+
+def fernet(cloud, service=None):
+    """Make Keystone's keys: 0 is the next key, 1 the one in use."""
+    for folder in ('fernet-keys', 'credential-keys'):
+        path = system.make_dir(cloud.etc / 'keystone' / folder, 0o700)
+        for number in '01':
+            if not (path / number).exists():
+                key = base64.urlsafe_b64encode(os.urandom(32)).decode()
+                system.write_file(path / number, key)
+
+
+def erlang_cookie(cloud, service):
+    """Make the secret that RabbitMQ's own processes share."""
+    home = system.make_dir(cloud.data / 'rabbitmq', 0o700, service.user)
+    system.write_file(home / '.erlang.cookie', cloud.values['cookie'], 0o400,
+                      service.user)

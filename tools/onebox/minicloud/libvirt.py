@@ -1,0 +1,113 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""libvirt: the machine's own where it runs, else one started by us."""
+
+import pathlib
+import shutil
+import socket
+
+from onebox import processes
+from onebox import system
+
+URI = 'qemu:///system'
+SOCKET = '/run/libvirt/libvirt-sock'
+LOG_SOCKET = '/run/libvirt/virtlogd-sock'
+DEFINITIONS = pathlib.Path('/etc/libvirt/qemu')
+OURS = ('virtlogd', 'libvirtd')
+
+
+def _answers(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(5)
+        try:
+            client.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def virsh(*words, check=True):
+    """Run a command of virsh's."""
+    return system.run(['virsh', '--connect', URI, '--quiet', *words],
+                      check=check, timeout=120)
+
+
+def provided(cloud, service):
+    """Whether the machine runs a libvirt that we did not start."""
+    if any(processes.Daemon(name, cloud.run, cloud.logs).pid()
+           for name in OURS):
+        return False
+    return _answers(SOCKET)
+
+
+def prepare(cloud, service):
+    """Make what libvirt's daemons expect of a booted system."""
+    system.make_dir('/run/libvirt')
+
+
+def log_daemon_ready(cloud, service):
+    """virtlogd, which keeps the consoles' logs, can be reached."""
+    return _answers(LOG_SOCKET)
+
+
+def ready(cloud, service):
+    """libvirtd answers."""
+    return _answers(SOCKET) and virsh('version', check=False).returncode == 0
+
+
+def add_to_venv(venv):
+    """Let the environment use Debian's Python binding of libvirt.
+
+    It fits the installed libvirt, and nothing must be compiled.
+    """
+    target = next(venv.glob('lib/python3*/site-packages'))
+    for source in pathlib.Path('/usr/lib/python3/dist-packages').glob(
+            'libvirt*'):
+        link = target / source.name
+        if not link.is_symlink():
+            link.symlink_to(source)
+
+
+def guest_pids(cloud):
+    """QEMU processes whose disks are in our folder."""
+    place = str(cloud.instances)
+    found = []
+    for pid in processes.all_pids():
+        words = processes.command_line(pid)
+        if (words and 'qemu-system' in words[0]
+                and any(place in word for word in words)):
+            found.append(pid)
+    return found
+
+
+def _definitions(cloud):
+    return [path for path in DEFINITIONS.glob('*.xml')
+            if str(cloud.instances) in path.read_text(errors='replace')]
+
+
+def leftovers(cloud):
+    """Whether there are guests of ours, running or defined."""
+    return bool(guest_pids(cloud) or _definitions(cloud))
+
+
+def remove_guests(cloud):
+    """Destroy and undefine the guests of this cloud, and no others."""
+    if shutil.which('virsh') and _answers(SOCKET):
+        listed = virsh('list', '--all', '--uuid', check=False).stdout.split()
+        for uuid in listed:
+            described = virsh('dumpxml', uuid, check=False).stdout
+            if str(cloud.instances) in described:
+                virsh('destroy', uuid, check=False)
+                virsh('undefine', uuid, '--nvram', '--managed-save',
+                      '--snapshots-metadata', check=False)
+    processes.kill(guest_pids(cloud))

@@ -1,0 +1,232 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Open vSwitch of minicloud's own, and this machine's ports on networks.
+
+It is the userspace datapath: it needs no kernel module. It has its own
+database, sockets and logs, so that an Open vSwitch of the machine's is left
+alone.
+"""
+
+import ipaddress
+import re
+
+from onebox import processes
+from onebox import system
+from onebox.minicloud import api
+from onebox.minicloud import settings
+
+SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema'
+# What Nova and Neutron call the devices of a guest's port.
+GUEST_DEVICE = re.compile(r'(qbr|qvb|qvo|tap)[0-9a-f]{8}-[0-9a-f]{2}$')
+OWNER = 'minicloud:host'
+
+
+def _vsctl(cloud, *words, check=True):
+    return system.run(
+        ['ovs-vsctl', '--timeout=20', '--db=unix:%s' % _socket(cloud),
+         *words], check=check, env=cloud.environment())
+
+
+def _socket(cloud):
+    return cloud.run / 'ovs' / 'db.sock'
+
+
+def prepare(cloud, service):
+    """Make the database of Open vSwitch."""
+    system.make_dir(cloud.run / 'ovs', 0o700)
+    folder = system.make_dir(cloud.data / 'ovs', 0o700)
+    if not (folder / 'conf.db').exists():
+        system.run(['ovsdb-tool', 'create', folder / 'conf.db', SCHEMA],
+                   env=cloud.environment())
+
+
+def database_ready(cloud, service):
+    """The database server answers; the database is filled at first."""
+    return _vsctl(cloud, '--no-wait', 'init', check=False).returncode == 0
+
+
+def switch_ready(cloud, service):
+    """The switch works on what the database says, and has our bridge."""
+    return _vsctl(
+        cloud, '--may-exist', 'add-br', settings.BRIDGE, '--', 'set',
+        'Bridge', settings.BRIDGE, 'datapath_type=netdev',
+        check=False).returncode == 0
+
+
+def plug(cloud, port_id, mac, address, device):
+    """Put this machine on a network, through one of the network's ports.
+
+    Whatever listens on the address serves the guests of that network.
+
+    :param cloud: the settings.
+    :param port_id: UUID of a Neutron port whose host is minicloud.
+    :param mac: its MAC address.
+    :param address: address with prefix length for this machine.
+    :param device: name of the network device to make.
+    :raises: Error when Neutron does not connect it.
+    """
+    _vsctl(cloud, '--may-exist', 'add-port', settings.BRIDGE, device,
+           '--', 'set', 'Interface', device, 'type=internal',
+           'mac="%s"' % mac, 'external_ids:iface-id=%s' % port_id,
+           'external_ids:attached-mac="%s"' % mac,
+           'external_ids:iface-status=active')
+    system.run(['ip', 'link', 'set', device, 'address', mac])
+    system.run(['ip', 'address', 'replace', address, 'dev', device])
+    system.run(['ip', 'link', 'set', device, 'up'])
+    client = api.admin(cloud)
+    processes.wait_for(
+        lambda: client.get('neutron', '/v2.0/ports/%s' % port_id)[
+            'port']['status'] == 'ACTIVE',
+        60, 'Neutron to connect port %s' % port_id)
+
+
+def unplug(cloud, device):
+    """Remove a device that ``plug`` made."""
+    _vsctl(cloud, '--if-exists', 'del-port', settings.BRIDGE, device)
+
+
+def device_name(network_id):
+    """The name of this machine's device on a network."""
+    return 'mc' + network_id.replace('-', '')[:10]
+
+
+def find_network(client, name):
+    """Return the network of this name or UUID.
+
+    :raises: Error when there is not exactly one.
+    """
+    found = [each for each in client.get('neutron', '/v2.0/networks')[
+        'networks'] if name in (each['id'], each['name'])]
+    if len(found) != 1:
+        raise system.Error('There are %d networks called "%s"; one is needed.'
+                           % (len(found), name))
+    return found[0]
+
+
+def _host_ports(client, network):
+    return client.get('neutron', '/v2.0/ports?network_id=%s&device_owner=%s'
+                      % (network['id'], OWNER))['ports']
+
+
+def _fixed_ips(client, network, address):
+    """Reserve the address where the network has a subnet for it."""
+    for subnet in client.get('neutron', '/v2.0/subnets?network_id=%s'
+                             % network['id'])['subnets']:
+        if address.ip in ipaddress.ip_network(subnet['cidr']):
+            return [{'subnet_id': subnet['id'],
+                     'ip_address': str(address.ip)}]
+    return []
+
+
+def plug_network(cloud, name, address):
+    """Put this machine on a network, with a port made for it.
+
+    :param cloud: the settings.
+    :param name: name or UUID of the network.
+    :param address: address with prefix length, such as 192.0.2.1/24.
+    :returns: the name of the device.
+    :raises: Error when that is not possible.
+    """
+    try:
+        parsed = ipaddress.ip_interface(address)
+    except ValueError:
+        raise system.Error('"%s" is no address with a prefix length, such '
+                           'as 192.0.2.1/24.' % address)
+    client = api.admin(cloud)
+    network = find_network(client, name)
+    ports = _host_ports(client, network)
+    if ports:
+        port = ports[0]
+    else:
+        port = client.post('neutron', '/v2.0/ports', {'port': {
+            'network_id': network['id'],
+            'project_id': network['project_id'],
+            'name': 'minicloud-host',
+            'device_owner': OWNER,
+            'device_id': settings.HOST,
+            'binding:host_id': settings.HOST,
+            'fixed_ips': _fixed_ips(client, network, parsed)}})['port']
+    device = device_name(network['id'])
+    plug(cloud, port['id'], port['mac_address'], str(parsed), device)
+    return device
+
+
+def unplug_network(cloud, name):
+    """Take this machine off a network again."""
+    client = api.admin(cloud)
+    network = find_network(client, name)
+    unplug(cloud, device_name(network['id']))
+    for port in _host_ports(client, network):
+        client.delete('neutron', '/v2.0/ports/%s' % port['id'])
+
+
+def links():
+    """The names of all network devices."""
+    lines = system.run(['ip', '-o', 'link', 'show']).stdout.splitlines()
+    return [line.split(': ')[1].split('@')[0] for line in lines]
+
+
+def our_links():
+    """The network devices that minicloud's guests and switch use."""
+    return [name for name in links()
+            if GUEST_DEVICE.match(name) or name == settings.BRIDGE
+            or name == 'ovs-netdev' or re.match(r'mc[0-9a-f]{10}$', name)]
+
+
+def remove_links(cloud):
+    """Remove all network devices, with or without a running switch."""
+    if database_ready(cloud, None):
+        _vsctl(cloud, '--no-wait', '--if-exists', 'del-br', settings.BRIDGE,
+               check=False)
+        system.run(['ovs-appctl', '-t', cloud.run / 'ovs/ovs-vswitchd.ctl',
+                    'exit', '--cleanup'], check=False, timeout=20,
+                   env=cloud.environment())
+    for name in our_links():
+        if name != 'ovs-netdev':
+            system.run(['ip', 'link', 'delete', name], check=False)
+
+
+def cleaning_script(saved):
+    """Return iptables-restore input that removes Neutron's rules.
+
+    :param saved: what iptables-save printed.
+    """
+    script = []
+    removed = []
+    for line in saved.splitlines():
+        if line.startswith('*'):
+            script.append(line)
+            removed = []
+        elif line.startswith(':neutron-'):
+            chain = line[1:].split()[0]
+            script.append(':%s - [0:0]' % chain)
+            removed.append('-X ' + chain)
+        elif line.startswith('-A ') and 'neutron-' in line:
+            if not line.startswith('-A neutron-'):
+                script.append('-D' + line[2:])
+        elif line == 'COMMIT':
+            script += removed + [line]
+    return '\n'.join(script) + '\n'
+
+
+def remove_rules():
+    """Remove the packet filter rules of Neutron's agent."""
+    for prefix in ('iptables', 'ip6tables'):
+        saved = system.run([prefix + '-save'], check=False)
+        if saved.returncode == 0 and 'neutron-' in saved.stdout:
+            system.run([prefix + '-restore', '--noflush'],
+                       input=cleaning_script(saved.stdout), check=False)
+    listed = system.run(['ipset', 'list', '-name'], check=False).stdout
+    for name in listed.splitlines():
+        if re.match(r'N(IPv4|IPv6)[0-9a-f]{8}-', name):
+            system.run(['ipset', 'destroy', name], check=False)

@@ -1,0 +1,271 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The services of minicloud, a few lines of data each."""
+
+import dataclasses
+import typing
+
+from onebox.minicloud import config
+from onebox.minicloud import database
+from onebox.minicloud import health
+from onebox.minicloud import keys
+from onebox.minicloud import libvirt
+from onebox.minicloud import network
+
+ALL = ('libvirt', 'fake')
+# Placeholders in commands are those of Settings.words().
+NOVA = '--config-file={etc}/nova/nova.conf'
+NEUTRON = '--config-file={etc}/neutron/neutron.conf'
+CELL0 = '{{scheme}}://{{username}}:{{password}}@{{hostname}}/nova_cell0?' \
+    '{{query}}'
+CELL1 = '{{scheme}}://{{username}}:{{password}}@{{hostname}}/{{path}}?' \
+    '{{query}}'
+QUEUE = '{{scheme}}://{{username}}:{{password}}@{{hostname}}:{{port}}/{{path}}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """A daemon and all that is to be known to run it."""
+
+    name: str
+    command: tuple
+    #: True when it answers as it should: function of the settings.
+    ready: typing.Callable
+    #: Names of services that must be ready before it is started.
+    after: tuple = ()
+    #: Debian packages.
+    packages: tuple = ()
+    #: {file below the configuration folder: function that renders it}.
+    files: dict = dataclasses.field(default_factory=dict)
+    #: Commands that make its database, in this order, once.
+    schema: tuple = ()
+    #: Function of the settings that makes what it needs before its start.
+    prepare: typing.Callable = None
+    #: Function that tells whether the machine itself provides it.
+    provided: typing.Callable = None
+    #: The user it runs as, root by default.
+    user: str = None
+    #: What is added to the environment.
+    environment: dict = dataclasses.field(default_factory=dict)
+    hypervisors: tuple = ALL
+    #: Ports it listens on, by the names in settings.PORTS.
+    ports: tuple = ()
+    timeout: int = 120
+
+
+def _ini(function, *arguments):
+    return lambda cloud: config.render(function(cloud, *arguments))
+
+
+def _plain(function):
+    return lambda cloud: config.plain(function(cloud))
+
+
+SERVICES = (
+    Service(
+        name='mariadb',
+        packages=('mariadb-server', 'mariadb-client'),
+        user='mysql',
+        files={'mariadb/my.cnf': _ini(config.mariadb)},
+        prepare=database.prepare,
+        command=('mariadbd', '--defaults-file={etc}/mariadb/my.cnf'),
+        ready=database.ready,
+    ),
+    Service(
+        name='rabbitmq',
+        packages=('rabbitmq-server',),
+        user='rabbitmq',
+        ports=('rabbitmq', 'erlang', 'epmd'),
+        files={'rabbitmq/rabbitmq.conf': _plain(config.rabbitmq),
+               'rabbitmq/enabled_plugins': lambda cloud: '[].\n'},
+        prepare=keys.erlang_cookie,
+        # Debian's own wrapper in /usr/sbin insists on its system paths.
+        command=('/usr/lib/rabbitmq/bin/rabbitmq-server',),
+        environment={
+            'HOME': '{data}/rabbitmq',
+            'RABBITMQ_CONF_ENV_FILE': '/dev/null',
+            'RABBITMQ_NODENAME': 'minicloud@localhost',
+            'RABBITMQ_CONFIG_FILE': '{etc}/rabbitmq/rabbitmq.conf',
+            'RABBITMQ_ENABLED_PLUGINS_FILE': '{etc}/rabbitmq/enabled_plugins',
+            'RABBITMQ_MNESIA_BASE': '{data}/rabbitmq/mnesia',
+            'RABBITMQ_LOG_BASE': '{data}/rabbitmq/log',
+            'RABBITMQ_PID_FILE': '{data}/rabbitmq/pid',
+            'RABBITMQ_DIST_PORT': '{port_erlang}',
+            'ERL_EPMD_PORT': '{port_epmd}',
+            'ERL_EPMD_ADDRESS': '{address}',
+            # Loopback only; and no busy waiting, the machine may be small.
+            'RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS':
+                '-kernel inet_dist_use_interface {{127,0,0,1}} '
+                '+sbwt none +sbwtdcpu none +sbwtdio none',
+        },
+        ready=health.amqp,
+    ),
+    Service(
+        name='keystone',
+        ports=('keystone',),
+        files={'keystone/keystone.conf': _ini(config.keystone),
+               'keystone/uwsgi.ini': _ini(config.uwsgi, 'keystone',
+                                          'keystone.wsgi.api', 2)},
+        schema=(('keystone-manage', '--config-file={etc}/keystone/keystone.conf',
+                 'db_sync'),),
+        prepare=keys.fernet,
+        after=('mariadb',),
+        command=('{bin}/uwsgi', '--ini', '{etc}/keystone/uwsgi.ini'),
+        ready=health.http('keystone', '/v3'),
+    ),
+    Service(
+        name='glance',
+        packages=('qemu-utils',),
+        ports=('glance',),
+        files={'glance/glance-api.conf': _ini(config.glance),
+               'glance/uwsgi.ini': _ini(config.uwsgi, 'glance',
+                                        'glance.wsgi.api')},
+        schema=(('glance-manage',
+                 '--config-file={etc}/glance/glance-api.conf', 'db_sync'),),
+        after=('mariadb',),
+        command=('{bin}/uwsgi', '--ini', '{etc}/glance/uwsgi.ini'),
+        ready=health.http('glance', '/'),
+    ),
+    Service(
+        name='placement',
+        ports=('placement',),
+        files={'placement/placement.conf': _ini(config.placement),
+               'placement/uwsgi.ini': _ini(config.uwsgi, 'placement',
+                                           'placement.wsgi.api')},
+        schema=(('placement-manage',
+                 '--config-file={etc}/placement/placement.conf',
+                 'db', 'sync'),),
+        after=('mariadb',),
+        command=('{bin}/uwsgi', '--ini', '{etc}/placement/uwsgi.ini'),
+        ready=health.http('placement', '/'),
+    ),
+    Service(
+        name='ovsdb-server',
+        packages=('openvswitch-switch', 'iproute2'),
+        prepare=network.prepare,
+        command=('ovsdb-server', '{data}/ovs/conf.db',
+                 '--remote=punix:{run}/ovs/db.sock',
+                 '--unixctl={run}/ovs/ovsdb-server.ctl'),
+        ready=network.database_ready,
+    ),
+    Service(
+        name='ovs-vswitchd',
+        after=('ovsdb-server',),
+        command=('ovs-vswitchd', 'unix:{run}/ovs/db.sock',
+                 '--unixctl={run}/ovs/ovs-vswitchd.ctl'),
+        ready=network.switch_ready,
+    ),
+    Service(
+        name='neutron-api',
+        ports=('neutron',),
+        files={'neutron/neutron.conf': _ini(config.neutron),
+               'neutron/uwsgi.ini': _ini(config.uwsgi, 'neutron',
+                                         'neutron.wsgi.api')},
+        schema=(('neutron-db-manage', NEUTRON, 'upgrade', 'heads'),),
+        after=('mariadb', 'rabbitmq'),
+        command=('{bin}/uwsgi', '--ini', '{etc}/neutron/uwsgi.ini'),
+        ready=health.http('neutron', '/'),
+    ),
+    Service(
+        name='neutron-rpc-server',
+        after=('mariadb', 'rabbitmq'),
+        command=('{bin}/neutron-rpc-server', NEUTRON),
+        ready=health.alive,
+    ),
+    Service(
+        name='neutron-openvswitch-agent',
+        packages=('iptables', 'ipset', 'ebtables', 'conntrack'),
+        ports=('openflow',),
+        after=('rabbitmq', 'ovs-vswitchd', 'accounts'),
+        command=('{bin}/neutron-openvswitch-agent', NEUTRON),
+        ready=health.neutron_agent,
+    ),
+    Service(
+        name='nova-api',
+        ports=('nova',),
+        files={'nova/nova.conf': _ini(config.nova),
+               'nova/uwsgi.ini': _ini(config.uwsgi, 'nova',
+                                      'nova.wsgi.osapi_compute', 2)},
+        schema=(('nova-manage', NOVA, 'api_db', 'sync'),
+                ('nova-manage', NOVA, 'cell_v2', 'map_cell0',
+                 '--database_connection', CELL0),
+                ('nova-manage', NOVA, 'db', 'sync'),
+                # Templates, so that no password is kept in the database.
+                ('nova-manage', NOVA, 'cell_v2', 'create_cell',
+                 '--name', 'cell1', '--database_connection', CELL1,
+                 '--transport-url', QUEUE)),
+        after=('mariadb', 'rabbitmq'),
+        command=('{bin}/uwsgi', '--ini', '{etc}/nova/uwsgi.ini'),
+        ready=health.http('nova', '/'),
+    ),
+    Service(
+        name='nova-conductor',
+        after=('mariadb', 'rabbitmq'),
+        command=('{bin}/nova-conductor', NOVA),
+        ready=health.nova_service,
+    ),
+    Service(
+        name='nova-scheduler',
+        after=('mariadb', 'rabbitmq'),
+        command=('{bin}/nova-scheduler', NOVA),
+        ready=health.nova_service,
+    ),
+    Service(
+        name='virtlogd',
+        hypervisors=('libvirt',),
+        files={'libvirt/virtlogd.conf': _plain(config.virtlogd)},
+        provided=libvirt.provided,
+        prepare=libvirt.prepare,
+        command=('virtlogd', '--config={etc}/libvirt/virtlogd.conf',
+                 '--pid-file={run}/virtlogd.lock'),
+        ready=libvirt.log_daemon_ready,
+    ),
+    Service(
+        name='libvirtd',
+        packages=('libvirt-daemon-system', 'libvirt-clients',
+                  'python3-libvirt', 'qemu-system-x86', 'qemu-utils', 'ovmf',
+                  'genisoimage'),
+        hypervisors=('libvirt',),
+        files={'libvirt/libvirtd.conf': _plain(config.libvirtd)},
+        provided=libvirt.provided,
+        after=('virtlogd',),
+        command=('libvirtd', '--config={etc}/libvirt/libvirtd.conf',
+                 '--pid-file={run}/libvirtd.lock'),
+        ready=libvirt.ready,
+    ),
+    Service(
+        name='nova-compute',
+        after=('rabbitmq', 'libvirtd', 'placement', 'accounts'),
+        command=('{bin}/nova-compute', NOVA),
+        ready=health.nova_service,
+    ),
+)
+
+
+def chosen(hypervisor):
+    """The services of a cloud with this hypervisor."""
+    return [service for service in SERVICES
+            if hypervisor in service.hypervisors]
+
+
+def packages(hypervisor):
+    """The Debian packages that these services need, each once."""
+    names = ['python3-venv']
+    for service in chosen(hypervisor):
+        names += [name for name in service.packages if name not in names]
+    return names
+
+
+def by_name(name):
+    """The service of this name."""
+    return next(each for each in SERVICES if each.name == name)

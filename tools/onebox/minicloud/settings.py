@@ -1,0 +1,178 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Where minicloud keeps things, its ports, names and passwords."""
+
+import json
+import pathlib
+import secrets
+
+from onebox import system
+
+HOST = 'minicloud'
+REGION = 'RegionOne'
+ADDRESS = '127.0.0.1'
+BRIDGE = 'br-minicloud'
+TENANT_USER = 'tenant'
+TENANT_PROJECT = 'quintupleo'
+RABBIT_USER = 'minicloud'
+SERVICE_USERS = ('glance', 'neutron', 'nova', 'placement')
+DATABASES = ('keystone', 'glance', 'placement', 'neutron', 'nova_api',
+             'nova', 'nova_cell0')
+
+# The API ports are OpenStack's usual ones. The others are not the usual
+# ones, so that a RabbitMQ or Open vSwitch of the machine is left alone.
+PORTS = {
+    'keystone': 5000,
+    'glance': 9292,
+    'placement': 8778,
+    'neutron': 9696,
+    'nova': 8774,
+    'rabbitmq': 35672,
+    'erlang': 35673,
+    'epmd': 34369,
+    'openflow': 36633,
+}
+
+REQUIREMENTS = (
+    'keystone==28.*',
+    'glance==31.*',
+    'openstack-placement==14.*',
+    'neutron==27.*',
+    # Later releases cannot run UEFI guests on the libvirt of Debian 12.
+    'nova==32.*',
+    'PyMySQL',
+    'pyuwsgi',
+    'python-openstackclient',
+)
+CONSTRAINTS = pathlib.Path(__file__).with_name('constraints.txt')
+PYTHON = '/usr/bin/python3'
+
+
+class Settings:
+    """Paths, and what is decided once for the life of a cloud."""
+
+    def __init__(self, state=None, cache=None):
+        self.state = pathlib.Path(state or system.state_dir())
+        self.cache = pathlib.Path(cache or system.cache_dir())
+        self.root = self.state / 'minicloud'
+        self.logs = self.state / 'logs'
+        self.etc = self.root / 'etc'
+        self.run = self.root / 'run'
+        self.data = self.root / 'data'
+        self.instances = self.data / 'nova' / 'instances'
+        self.clouds_yaml = self.state / 'clouds.yaml'
+        self.apt_log = self.logs / 'packages.log'
+        self.pip_log = self.logs / 'python.log'
+        self._file = self.root / 'settings.json'
+        self.values = {}
+        if self._file.exists():
+            self.values = json.loads(self._file.read_text())
+
+    def exists(self):
+        """Whether there is a cloud, be it running or not."""
+        return bool(self.values)
+
+    def create(self, hypervisor, venv):
+        """Decide what stays the same until the cloud is deleted."""
+        names = ('admin', 'tenant', 'database', 'rabbitmq') + SERVICE_USERS
+        self.values = {
+            'hypervisor': hypervisor,
+            'venv': str(venv),
+            'passwords': {name: secrets.token_hex(16) for name in names},
+            'cookie': secrets.token_hex(20),
+            'done': [],
+        }
+        self.save()
+
+    def save(self):
+        """Write the settings, for their owner's eyes only."""
+        system.write_file(self._file, json.dumps(self.values, indent=1))
+
+    def password(self, name):
+        """The generated password of a user."""
+        return self.values['passwords'][name]
+
+    def done(self, step):
+        """Whether a step that is done once in a cloud's life was done."""
+        return step in self.values['done']
+
+    def set_done(self, step):
+        """Remember that such a step was done."""
+        self.values['done'].append(step)
+        self.save()
+
+    @property
+    def hypervisor(self):
+        """``libvirt`` or ``fake``."""
+        return self.values['hypervisor']
+
+    @property
+    def venv(self):
+        """The Python environment that the services run from."""
+        return pathlib.Path(self.values.get('venv', '/usr'))
+
+    def url(self, service, path=''):
+        """The address of an API."""
+        return 'http://%s:%d%s' % (ADDRESS, PORTS[service], path)
+
+    def words(self):
+        """What the placeholders in commands stand for."""
+        return {
+            'venv': self.venv,
+            'bin': self.venv / 'bin',
+            'etc': self.etc,
+            'run': self.run,
+            'data': self.data,
+            'logs': self.logs,
+            'bridge': BRIDGE,
+            'address': ADDRESS,
+            **{'port_' + name: port for name, port in PORTS.items()},
+        }
+
+    def fill(self, argv):
+        """Replace the placeholders of a command."""
+        words = self.words()
+        return [word.format(**words) for word in argv]
+
+    def environment(self):
+        """The environment of services and of commands for them.
+
+        It is made anew: proxies and credentials of the caller's have no
+        business in it.
+        """
+        ovs = str(self.run / 'ovs')
+        return {
+            'PATH': '%s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:'
+                    '/sbin:/bin' % (self.venv / 'bin'),
+            'HOME': str(self.root),
+            'LC_ALL': 'C.UTF-8',
+            'PYTHONWARNINGS': 'ignore',
+            'OS_KEYSTONE_CONFIG_DIR': str(self.etc / 'keystone'),
+            'OS_GLANCE_CONFIG_DIR': str(self.etc / 'glance'),
+            'OS_PLACEMENT_CONFIG_DIR': str(self.etc / 'placement'),
+            'OS_NEUTRON_CONFIG_DIR': str(self.etc / 'neutron'),
+            'OS_NEUTRON_CONFIG_FILES': 'neutron.conf',
+            'OS_NOVA_CONFIG_DIR': str(self.etc / 'nova'),
+            'OVS_RUNDIR': ovs,
+            'OVS_DBDIR': str(self.data / 'ovs'),
+            'OVS_LOGDIR': str(self.logs),
+            'OVS_SYSCONFDIR': str(self.data / 'ovs'),
+        }
+
+
+def venv_path(cache):
+    """Where the Python environment for today's constraints belongs."""
+    version = system.run([PYTHON, '--version']).stdout
+    key = system.digest(version, CONSTRAINTS.read_text(),
+                        ' '.join(REQUIREMENTS))
+    return pathlib.Path(cache) / 'minicloud' / ('venv-' + key)

@@ -1,0 +1,87 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Work on many things at a time, in the order that they need."""
+
+import concurrent.futures
+import dataclasses
+import typing
+
+
+@dataclasses.dataclass
+class Task:
+    """Something to do.
+
+    :param name: its name.
+    :param action: function without arguments that does it.
+    :param after: names of tasks to finish first; those that are not in
+        the same run are taken as finished.
+    """
+
+    name: str
+    action: typing.Callable
+    after: tuple = ()
+
+
+def in_order(tasks):
+    """Return the tasks so that each comes after those it needs.
+
+    :raises: ValueError when they need each other in a circle.
+    """
+    waiting = {task.name: task for task in tasks}
+    ordered = []
+    while waiting:
+        ready = [task for task in waiting.values()
+                 if not any(name in waiting for name in task.after)]
+        if not ready:
+            raise ValueError('These need each other: %s'
+                             % ', '.join(sorted(waiting)))
+        ordered += ready
+        for task in ready:
+            del waiting[task.name]
+    return ordered
+
+
+def run(tasks, stage, workers=16):
+    """Do the tasks, as many at a time as their order permits.
+
+    :param tasks: what to do.
+    :param stage: the stage of the progress that they are steps of.
+    :param workers: how many are done at a time.
+    :raises: what the first task to fail raised; those under way are
+        waited for, no other is begun.
+    """
+    waiting = in_order(tasks)
+    names = {task.name for task in waiting}
+    finished = set()
+    running = {}
+    failure = None
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        while running or (waiting and not failure):
+            if not failure:
+                for task in list(waiting):
+                    if all(name in finished or name not in names
+                           for name in task.after):
+                        waiting.remove(task)
+                        running[pool.submit(_do, task, stage)] = task
+            done, _ = concurrent.futures.wait(
+                running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in done:
+                finished.add(running.pop(future).name)
+                failure = failure or future.exception()
+    if failure:
+        raise failure
+
+
+def _do(task, stage):
+    with stage.step(task.name):
+        task.action()

@@ -1,0 +1,246 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The machine: folders, locks, commands, Debian packages, Python venvs."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+
+STATE_DIR = '/var/lib/quintupleo'
+CACHE_DIR = '/var/cache/quintupleo'
+POLICY = pathlib.Path('/usr/sbin/policy-rc.d')
+POLICY_TEXT = '''#!/bin/sh
+# Made for the time of one package installation: no daemon is started by it.
+exit 101
+'''
+
+
+class Error(Exception):
+    """An expected failure, told in a sentence.
+
+    :param message: what is wrong and what to do.
+    :param log: path of a log whose end shows more.
+    """
+
+    def __init__(self, message, log=None):
+        super().__init__(message)
+        self.log = pathlib.Path(log) if log else None
+
+    def report(self, lines=15):
+        """The message, where the log is and how the log ends."""
+        text = str(self)
+        if self.log:
+            text += '\nIts log is %s' % self.log
+            end = tail(self.log, lines)
+            if end:
+                text += ', which ends:\n    ' + '\n    '.join(end)
+        return text
+
+
+def state_dir():
+    """The folder of all state."""
+    return pathlib.Path(os.environ.get('QUINTUPLEO_STATE_DIR', STATE_DIR))
+
+
+def cache_dir():
+    """The folder of all that can be made again."""
+    return pathlib.Path(os.environ.get('QUINTUPLEO_CACHE_DIR', CACHE_DIR))
+
+
+def require_root():
+    """Refuse to go on without root's rights.
+
+    :raises: Error when the user is not root.
+    """
+    if os.geteuid() != 0:
+        raise Error('This needs root: it installs Debian packages, makes '
+                    'network devices and starts daemons. Run it with sudo.')
+
+
+def make_dir(path, mode=0o755, user=None):
+    """Make a folder with this mode and owner, and return its path."""
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    if user:
+        shutil.chown(path, user, user)
+    path.chmod(mode)
+    return path
+
+
+def write_file(path, text, mode=0o600, user=None):
+    """Replace a file at once, never readable by others on the way."""
+    path = pathlib.Path(path)
+    if path.exists() and path.read_text() == text:
+        return
+    new = path.with_name(path.name + '.new')
+    new.unlink(missing_ok=True)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, 'w') as target:
+        target.write(text)
+    if user:
+        shutil.chown(new, user, user)
+    new.rename(path)
+
+
+def tail(path, lines=15):
+    """Return the last lines of a file; none if it cannot be read."""
+    try:
+        with open(path, 'rb') as source:
+            source.seek(0, os.SEEK_END)
+            source.seek(max(source.tell() - 16384, 0))
+            text = source.read().decode(errors='replace')
+    except OSError:
+        return []
+    return [line[:300] for line in text.splitlines()[-lines:]]
+
+
+@contextlib.contextmanager
+def lock(path, what):
+    """Hold a lock that ends with the process, however that ends.
+
+    :param path: the lock file.
+    :param what: what only one process may do at a time.
+    :raises: Error when another process holds it.
+    """
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, 'a+') as holder:
+        try:
+            fcntl.flock(holder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder.seek(0)
+            raise Error('%s is already running (process %s). Wait for it '
+                        'or stop it.' % (what, holder.read().strip() or '?'))
+        holder.truncate(0)
+        holder.write('%d\n' % os.getpid())
+        holder.flush()
+        yield
+
+
+def run(argv, check=True, log=None, timeout=None, **kwargs):
+    """Run a command that asks nothing, and return its result.
+
+    :param argv: the command.
+    :param check: whether a failure is an error.
+    :param log: file that its output is appended to.
+    :param timeout: seconds after which it is killed.
+    :raises: Error when it fails or does not end.
+    """
+    argv = [str(word) for word in argv]
+    kwargs.setdefault('stdin', subprocess.DEVNULL)
+    if 'input' in kwargs:
+        del kwargs['stdin']
+    name = shlex.join(argv[:4])
+    try:
+        if log:
+            with open(log, 'a') as output:
+                result = subprocess.run(
+                    argv, stdout=output, stderr=subprocess.STDOUT, text=True,
+                    timeout=timeout, **kwargs)
+        else:
+            result = subprocess.run(argv, capture_output=True, text=True,
+                                    timeout=timeout, **kwargs)
+    except FileNotFoundError:
+        raise Error('The command %s is not installed.' % argv[0])
+    except subprocess.TimeoutExpired:
+        raise Error('"%s" did not end within %d s.' % (name, timeout), log)
+    if check and result.returncode:
+        said = (result.stderr or result.stdout or '').strip()
+        raise Error('"%s" failed with exit code %d%s' % (
+            name, result.returncode,
+            ': ' + said[-1500:] if said else '.'), log)
+    return result
+
+
+def missing_packages(names):
+    """Return those of the Debian packages that are not installed."""
+    result = run(['dpkg-query', '-W', '-f', '${Package} ${db:Status-Status}\n',
+                  *names], check=False, env={**os.environ, 'LC_ALL': 'C'})
+    installed = {line.split()[0] for line in result.stdout.splitlines()
+                 if line.endswith(' installed')}
+    return [name for name in names if name not in installed]
+
+
+def install_packages(names, log):
+    """Install Debian packages without starting the daemons in them.
+
+    Other apt sources of the machine may be broken; that alone is no error.
+
+    :param names: names of Debian packages.
+    :param log: file for the output of apt-get.
+    :raises: Error when a package cannot be installed.
+    """
+    missing = missing_packages(names)
+    if not missing:
+        return
+    apt = ['apt-get', '-o', 'DPkg::Lock::Timeout=300']
+    environment = {**os.environ, 'DEBIAN_FRONTEND': 'noninteractive',
+                   'LC_ALL': 'C'}
+    run([*apt, 'update'], check=False, log=log, env=environment)
+    with _no_daemons():
+        result = run([*apt, 'install', '--yes', '--no-install-recommends',
+                      '-o', 'Dpkg::Options::=--force-confold', *missing],
+                     check=False, log=log, env=environment)
+    if result.returncode:
+        raise Error('apt-get could not install %s.' % ' '.join(missing), log)
+
+
+@contextlib.contextmanager
+def _no_daemons():
+    """Keep packages from starting daemons, as policy-rc.d is there for."""
+    if POLICY.exists() and POLICY.read_text() != POLICY_TEXT:
+        # The machine has a policy of its own: it decides.
+        yield
+        return
+    POLICY.write_text(POLICY_TEXT)
+    POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        POLICY.unlink(missing_ok=True)
+
+
+def digest(*texts):
+    """A short name for these texts together."""
+    return hashlib.sha256('\0'.join(texts).encode()).hexdigest()[:12]
+
+
+def make_venv(path, requirements, log, constraints=None,
+              python='/usr/bin/python3'):
+    """Make a Python environment, unless it is there and complete.
+
+    :param path: where; its name should change when its content should.
+    :param requirements: arguments for pip install.
+    :param log: file for the output of pip.
+    :param constraints: a pip constraints file.
+    :param python: the interpreter.
+    :raises: Error when it cannot be made.
+    """
+    path = pathlib.Path(path)
+    complete = path / '.complete'
+    if complete.exists():
+        return
+    shutil.rmtree(path, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    run([python, '-m', 'venv', path], log=log)
+    pip = [path / 'bin' / 'pip', '--disable-pip-version-check', 'install',
+           '--no-input', '--prefer-binary']
+    if constraints:
+        pip += ['--constraint', constraints]
+    run([*pip, *requirements], log=log)
+    complete.touch()
