@@ -1,0 +1,72 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The images that the machines boot, each built once and kept."""
+
+import pathlib
+
+from onebox import system
+
+TOOLS = pathlib.Path(__file__).resolve().parents[1]
+
+# Builder, its --output below the cache, the files that it makes there.
+BUILDERS = {
+    'iPXE rescue image': ('build-ipxe-image', 'ipxe.iso', ('ipxe.iso',)),
+    'agent ramdisk': ('build-agent-ramdisk', '.',
+                      ('agent.kernel', 'agent.ramdisk')),
+    'Debian disk image': ('build-disk-image', 'debian.raw', ('debian.raw',)),
+}
+
+
+class Images:
+    """The images of this machine's cache.
+
+    :param cache: folder of what can be made again.
+    :param logs: folder of logs.
+    """
+
+    def __init__(self, cache, logs):
+        self.folder = pathlib.Path(cache) / 'images'
+        self._logs = pathlib.Path(logs)
+        self.rescue = self.folder / 'ipxe.iso'
+        self.agent_kernel = self.folder / 'agent.kernel'
+        self.agent_ramdisk = self.folder / 'agent.ramdisk'
+        self.disk = self.folder / 'debian.raw'
+
+    def build(self, title):
+        """Build what a builder makes, unless its recipe did not change.
+
+        :param title: a key of ``BUILDERS``.
+        :raises: Error that names the builder's log.
+        """
+        builder, output, made = BUILDERS[title]
+        mark = self.folder / (builder + '.recipe')
+        recipe = self._recipe(builder)
+        system.make_dir(self.folder)
+        if (mark.exists() and mark.read_text() == recipe
+                and all((self.folder / name).exists() for name in made)):
+            return
+        log = self._logs / (builder + '.log')
+        log.unlink(missing_ok=True)
+        mark.unlink(missing_ok=True)
+        system.run([TOOLS / builder, '--output', self.folder / output],
+                   log=log)
+        system.write_file(mark, recipe, 0o644)
+
+    @staticmethod
+    def _recipe(builder):
+        kind = {'build-ipxe-image': 'ipxe', 'build-agent-ramdisk': 'agent',
+                'build-disk-image': 'disk'}[builder]
+        sources = [TOOLS / builder, TOOLS / 'images' / 'common.sh']
+        sources += sorted(path for path in (TOOLS / 'images' / kind).rglob('*')
+                          if path.is_file())
+        return system.digest(*(path.read_text() for path in sources))

@@ -1,0 +1,301 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Virtual baremetal servers in the host cloud, and their Ironic nodes.
+
+What the tenant of a cloud does, with openstacksdk out of the environment
+that :mod:`onebox.ironic` makes.
+"""
+
+import dataclasses
+import hashlib
+import json
+import time
+
+import openstack
+from openstack import exceptions
+
+from onebox import ironic
+from onebox import system
+
+CLOUD = 'minicloud'
+NETWORK = 'quintupleo-provision'
+FLAVOR = 'baremetal-small'
+# The allocation pool of Neutron; the DHCP server here has the rest.
+POOL = {'start': '192.0.2.10', 'end': '192.0.2.99'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """One virtual baremetal server and its node.
+
+    :ivar name: name of both.
+    :ivar boot_mode: 'bios' or 'uefi'.
+    :ivar mac: MAC address; agents ignore cards whose address begins with
+        Neutron's usual fa.
+    """
+
+    name: str
+    boot_mode: str
+    mac: str
+
+
+MACHINES = (Machine('bios-0', 'bios', '20:57:f8:00:00:01'),
+            Machine('uefi-0', 'uefi', '20:57:f8:00:00:02'))
+
+_WRONG_STATES = ('error', 'failed')
+
+
+class HostCloud:
+    """The tenant's view of the host cloud."""
+
+    def __init__(self, service):
+        """Connect with the entry of clouds.yaml that minicloud wrote.
+
+        :param service: the :class:`ironic.Ironic`, for its environment.
+        """
+        self._service = service
+        config = openstack.config.OpenStackConfig(
+            config_files=[str(service.state / 'clouds.yaml')],
+            load_envvars=False)
+        self.connection = openstack.connection.Connection(
+            config=config.get_one(cloud=CLOUD))
+
+    def create_images(self, iso):
+        """Upload the rescue images and the empty ones."""
+        self._openstack('quintupleo', 'image', 'create', '--iso', iso)
+
+    def _openstack(self, *words):
+        return system.run(
+            [self._service.venv / 'bin' / 'openstack', '--os-cloud', CLOUD,
+             *words], env=self._service.environment()).stdout
+
+    def create_network(self):
+        """Make the provisioning network: no DHCP, no port security."""
+        network = self.connection.network.find_network(NETWORK)
+        if network is None:
+            network = self.connection.network.create_network(
+                name=NETWORK, is_port_security_enabled=False)
+        if not network.subnet_ids:
+            self.connection.network.create_subnet(
+                network_id=network.id, name=NETWORK, ip_version=4,
+                cidr=ironic.NETWORK, is_dhcp_enabled=False, gateway_ip=None,
+                allocation_pools=[POOL])
+        return network.id
+
+    def create_server(self, machine, network_id, stage):
+        """Make a server with an empty disk, switched off.
+
+        :param machine: the :class:`Machine`.
+        :param network_id: UUID of its network.
+        :param stage: the stage of the progress.
+        :returns: UUID of the server.
+        """
+        found = self.connection.compute.find_server(machine.name)
+        if found is None:
+            compute = self.connection.compute
+            found = compute.create_server(
+                name=machine.name,
+                image_id=self.connection.image.find_image(
+                    f'quintupleo-empty-{machine.boot_mode}',
+                    ignore_missing=False).id,
+                flavor_id=compute.find_flavor(
+                    FLAVOR, ignore_missing=False).id,
+                networks=[{'port': self._port(machine, network_id)}])
+        stage.waiting(f'Nova to build {machine.name}')
+        try:
+            server = self.connection.compute.wait_for_server(
+                found, wait=300, interval=1) if found.status not in (
+                    'SHUTOFF', 'RESCUE') else found
+        except exceptions.SDKException as exc:
+            raise system.Error(
+                f'Nova did not build server {machine.name}: {exc}',
+                self._service.logs / 'nova-compute.log')
+        if server.status == 'ACTIVE' and found.status != 'ACTIVE':
+            self.connection.compute.stop_server(server)
+            self.connection.compute.wait_for_server(
+                server, status='SHUTOFF', wait=120, interval=1)
+        return server.id
+
+    def _port(self, machine, network_id):
+        network = self.connection.network
+        for port in network.ports(network_id=network_id,
+                                  mac_address=machine.mac):
+            return port.id
+        return network.create_port(
+            network_id=network_id, name=machine.name,
+            mac_address=machine.mac).id
+
+    def console_log(self, name):
+        """The console log of a server so far."""
+        compute = self.connection.compute
+        server = compute.find_server(name, ignore_missing=False)
+        return compute.get_server_console_output(server)['output'] or ''
+
+    def actions(self, name):
+        """Nova's record of what was done with a server, oldest first.
+
+        :returns: a list of (time, action, message) tuples.
+        """
+        compute = self.connection.compute
+        server = compute.find_server(name, ignore_missing=False)
+        rows = [(row.start_time, row.action, row.message or '')
+                for row in compute.server_actions(server)]
+        return sorted(rows)
+
+
+class Nodes:
+    """Ironic's view of the machines."""
+
+    def __init__(self, service, images):
+        """Use the standalone Ironic.
+
+        :param service: the :class:`ironic.Ironic`.
+        :param images: the :class:`onebox.images.Images`.
+        """
+        self._service = service
+        self._images = images
+        self.connection = openstack.connection.Connection(
+            config=openstack.config.OpenStackConfig(
+                config_files=[], load_envvars=False).get_one(
+                    auth_type='none', auth={'endpoint': service.api_url},
+                    baremetal_endpoint_override=service.api_url))
+        self._api = self.connection.baremetal
+
+    def enroll(self, machine, server_id):
+        """Make the node and its port, unless they are there.
+
+        :param machine: the :class:`Machine`.
+        :param server_id: UUID of its server.
+        """
+        if self._api.find_node(machine.name) is not None:
+            return
+        node = self._api.create_node(
+            name=machine.name, driver='quintupleo',
+            driver_info={'quintupleo_server': server_id},
+            properties={'cpu_arch': 'x86_64',
+                        'root_device': {'name': '/dev/vda'}},
+            resource_class='baremetal')
+        self._api.create_port(node_id=node.id, address=machine.mac)
+
+    def node(self, name):
+        """Read a node."""
+        return self._api.get_node(name)
+
+    def provision(self, name, verb, wanted, stage, timeout, **arguments):
+        """Ask for a provision state and wait until it is reached.
+
+        :param name: name of the node.
+        :param verb: what is asked for, such as 'provide'.
+        :param wanted: the state that it ends in, such as 'available'.
+        :param stage: the stage of the progress.
+        :param timeout: seconds to wait.
+        :raises: system.Error when it fails or takes longer.
+        """
+        self._api.set_node_provision_state(name, verb, **arguments)
+        self.wait(name, wanted, stage, timeout)
+
+    def wait(self, name, wanted, stage, timeout):
+        """Wait until a node is in a provision state.
+
+        See :meth:`provision`.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            node = self._api.get_node(name)
+            if (node.provision_state == wanted
+                    and not node.target_provision_state):
+                return node
+            if (any(word in node.provision_state for word in _WRONG_STATES)
+                    or node.is_maintenance):
+                raise self._failure(node, f'is in {node.provision_state}')
+            if (node.provision_state == 'enroll'
+                    and not node.target_provision_state):
+                raise self._failure(node, 'cannot be managed')
+            if time.monotonic() > deadline:
+                raise self._failure(
+                    node, f'is {node.provision_state} and not {wanted} '
+                    f'after {timeout} s')
+            stage.waiting(_what(node))
+            time.sleep(1)
+
+    def _failure(self, node, what):
+        return system.Error(
+            f'Node {node.name} {what}: {node.last_error or "no error told"} '
+            f'(console log: openstack --os-cloud {CLOUD} console log show '
+            f'{node.name})', self._service.logs / 'ironic.log')
+
+    def deploy(self, name, stage, timeout=1200):
+        """Deploy the Debian image to a node's disk.
+
+        :param name: name of the node.
+        :param stage: the stage of the progress.
+        :param timeout: seconds to wait.
+        """
+        self._api.update_node(name, instance_info={
+            'image_source':
+                f'{self._service.http_url}/images/{self._images.disk.name}',
+            'image_os_hash_algo': 'sha256',
+            'image_os_hash_value': sha256(self._images.disk),
+            'image_disk_format': 'raw'})
+        self.provision(name, 'active', 'active', stage, timeout,
+                       config_drive={'meta_data': {
+                           'uuid': self.node(name).id, 'hostname': name,
+                           'name': name}})
+
+    def set_boot_device(self, name, device, persistent=False):
+        """Record a boot device."""
+        self._api.set_node_boot_device(name, device, persistent)
+
+    def set_power_state(self, name, target, wanted, timeout=300):
+        """Ask for a power state and wait until Ironic says it is there."""
+        self._api.set_node_power_state(name, target)
+        deadline = time.monotonic() + timeout
+        while True:
+            node = self._api.get_node(name)
+            if not node.target_power_state:
+                if node.power_state != wanted or node.last_error:
+                    raise self._failure(node, f'is {node.power_state}')
+                return node
+            if time.monotonic() > deadline:
+                raise self._failure(node, f'is not {wanted}')
+            time.sleep(0.2)
+
+
+def _what(node):
+    """Say what a node is doing, in words."""
+    step = node.clean_step or node.deploy_step or {}
+    doing = f'{node.provision_state}'
+    if step:
+        doing += f', step {step.get("step")}'
+    if node.driver_internal_info.get('agent_url'):
+        doing += ', agent running'
+    elif node.provision_state in ('clean wait', 'wait call-back'):
+        doing += ', agent booting'
+    return f'{node.name}: {doing}'
+
+
+def sha256(path):
+    """The checksum of a file, computed once and kept beside it."""
+    kept = path.with_name(path.name + '.sha256')
+    if kept.exists():
+        known = json.loads(kept.read_text())
+        if known['of'] == [path.stat().st_mtime, path.stat().st_size]:
+            return known['sha256']
+    digest = hashlib.sha256()
+    with open(path, 'rb') as source:
+        while chunk := source.read(1 << 20):
+            digest.update(chunk)
+    system.write_file(kept, json.dumps({
+        'of': [path.stat().st_mtime, path.stat().st_size],
+        'sha256': digest.hexdigest()}), 0o644)
+    return digest.hexdigest()

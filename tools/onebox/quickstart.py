@@ -1,0 +1,232 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""From nothing to a deployed virtual baremetal node, on one machine."""
+
+import argparse
+import concurrent.futures
+import os
+import shutil
+import site
+import sys
+
+from onebox import images as image_files
+from onebox import ironic
+from onebox import processes
+from onebox import progress
+from onebox import system
+from onebox.minicloud import cloud as minicloud
+from onebox.minicloud import network
+from onebox.minicloud import services
+from onebox.minicloud import settings
+
+DESCRIPTION = '''\
+Makes a host cloud on this machine (minicloud), two virtual baremetal servers
+in it and an Ironic that deploys the first of them, then says how to go on.
+Run it again to go on from where it was; "--down" removes everything but the
+cache.
+'''
+STAGES = 11
+UP_LINE = 'quintupleo: deployed Debian system is up'
+
+
+class Quickstart:
+    """All parts together.
+
+    :param shown: the :class:`progress.Progress`.
+    """
+
+    def __init__(self, shown):
+        self.cloud = settings.Settings()
+        self.ironic = ironic.Ironic()
+        self.images = image_files.Images(system.cache_dir(),
+                                         self.ironic.logs)
+        self._shown = shown
+        self.host_cloud = None
+        self.nodes = None
+
+    def prepare(self):
+        """Install, build, and start all services.
+
+        What can be built without the cloud is, while the cloud comes up.
+        """
+        with self._shown.stage('Debian packages'):
+            system.make_dir(self.ironic.logs, 0o700)
+            system.install_packages(
+                ['python3-venv', *services.packages('libvirt'),
+                 *ironic.PACKAGES], self.cloud.apt_log)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            built = {title: pool.submit(work) for title, work in (
+                ('Ironic and its clients', self.ironic.install),
+                *((title, lambda title=title: self.images.build(title))
+                  for title in image_files.BUILDERS))}
+            try:
+                minicloud.up(self.cloud, self._shown, 'libvirt')
+                with self._shown.stage('Images and Ironic') as stage:
+                    for title, future in built.items():
+                        stage.waiting(title)
+                        with stage.step(title):
+                            future.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def furnish(self):
+        """Make images, network and servers, and start Ironic beside them."""
+        lab = self._lab()
+        with self._shown.stage('Images and servers in the cloud') as stage:
+            with stage.step('images'):
+                self.host_cloud.create_images(self.images.rescue)
+            with stage.step('network'):
+                network_id = self.host_cloud.create_network()
+                device = network.plug_network(
+                    self.cloud, lab.NETWORK, f'{ironic.ADDRESS}/24')
+            server_ids = {}
+            for machine in lab.MACHINES:
+                with stage.step(f'server {machine.name}'):
+                    server_ids[machine] = self.host_cloud.create_server(
+                        machine, network_id, stage)
+        with self._shown.stage('Ironic') as stage:
+            self.ironic.configure(device, lab.CLOUD)
+            self._link_images()
+            self.ironic.start(stage)
+            self.nodes = lab.Nodes(self.ironic, self.images)
+            for machine, server_id in server_ids.items():
+                self.nodes.enroll(machine, server_id)
+
+    def _lab(self):
+        """Import what needs openstacksdk, which is in Ironic's venv."""
+        for packages in (self.ironic.venv / 'lib').glob(
+                'python3*/site-packages'):
+            site.addsitedir(str(packages))
+        from onebox import lab
+        self.host_cloud = lab.HostCloud(self.ironic)
+        return lab
+
+    def _link_images(self):
+        """Put the images where the agents fetch them from."""
+        for path in (self.images.agent_kernel, self.images.agent_ramdisk,
+                     self.images.disk):
+            target = self.ironic.images / path.name
+            if target.exists() and target.samefile(path):
+                continue
+            target.unlink(missing_ok=True)
+            try:
+                os.link(path, target)
+            except OSError:
+                # The cache is on another file system.
+                shutil.copyfile(path, target)
+
+    def deploy(self, name):
+        """Bring a node from where it is to active, and see it boot."""
+        state = self.nodes.node(name).provision_state
+        if state == 'enroll':
+            with self._shown.stage(f'{name}: manageable') as stage:
+                self.nodes.provision(name, 'manage', 'manageable', stage, 120)
+        if state in ('enroll', 'manageable'):
+            with self._shown.stage(
+                    f'{name}: available, with cleaning') as stage:
+                self.nodes.provision(name, 'provide', 'available', stage, 900)
+        if state != 'active':
+            with self._shown.stage(f'{name}: active') as stage:
+                self.nodes.deploy(name, stage)
+        with self._shown.stage(f'{name}: boots from its disk') as stage:
+            self.wait_for_system(name, stage)
+
+    def wait_for_system(self, name, stage, timeout=300):
+        """Wait until the console of a node shows the deployed system.
+
+        :returns: the line that the system prints when it is up.
+        """
+        stage.waiting('the system on its console')
+
+        def line():
+            for text in self.host_cloud.console_log(name).splitlines():
+                if UP_LINE in text:
+                    return text.strip()
+
+        found = processes.wait_for(
+            line, timeout, f'the console of {name} to show the deployed '
+            f'system (openstack --os-cloud minicloud console log show {name})',
+            interval=1)
+        stage.note(found)
+        return found
+
+    def down(self):
+        """Remove everything but the cache and the logs."""
+        with self._shown.stage('Ironic'):
+            self.ironic.stop()
+        minicloud.down(self.cloud, self._shown)
+        shutil.rmtree(self.ironic.root, ignore_errors=True)
+
+
+def _parser():
+    result = argparse.ArgumentParser(
+        prog='quickstart', description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    result.add_argument('--down', action='store_true',
+                        help='remove what quickstart made')
+    result.add_argument('--no-deploy', action='store_true',
+                        help='stop when the nodes are enrolled')
+    return result
+
+
+def main(argv=None):
+    """Run the command; return its exit code."""
+    arguments = _parser().parse_args(argv)
+    shown = progress.Progress(
+        'quickstart', 1 + minicloud.STAGES_DOWN if arguments.down else None)
+    try:
+        system.require_root()
+        everything = Quickstart(shown)
+        with minicloud.lock(everything.cloud):
+            everything.cloud = settings.Settings()
+            if arguments.down:
+                everything.down()
+                return 0
+            everything.prepare()
+            everything.furnish()
+            if not arguments.no_deploy:
+                everything.deploy('bios-0')
+    except system.Error as error:
+        shown.summary()
+        print(f'\nquickstart stopped: {error.report()}\n'
+              'Run it again to go on from here, or with --down to remove '
+              'what it made.', file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print('\nInterrupted. What runs was left running: tools/quickstart '
+              'goes on, tools/quickstart --down removes it.',
+              file=sys.stderr)
+        return 130
+    shown.summary()
+    _farewell(everything, deployed=not arguments.no_deploy)
+    return 0
+
+
+def _farewell(everything, deployed):
+    if deployed:
+        print('\nWhat Nova did to server bios-0, all of it as an ordinary '
+              'tenant:')
+        for when, action, message in everything.host_cloud.actions('bios-0'):
+            print(f'  {when}  {action:<10} {message}')
+    print(f'''
+Go on with:
+    export PATH={everything.ironic.venv}/bin:$PATH
+    export OS_CLIENT_CONFIG_FILE={everything.cloud.clouds_yaml}
+    export OS_AUTH_TYPE=none OS_ENDPOINT={everything.ironic.api_url}
+    baremetal node list
+    baremetal node undeploy bios-0
+    tools/quickstart --down
+and for the host cloud, in another shell or with OS_AUTH_TYPE unset:
+    openstack --os-cloud minicloud server list
+    openstack --os-cloud minicloud console log show bios-0''')
