@@ -18,6 +18,7 @@ loopback; the machines reach only what an agent needs of it, through nginx.
 """
 
 import pathlib
+import shutil
 
 from onebox import processes
 from onebox import system
@@ -45,8 +46,7 @@ host = onebox
 state_path = {root}/state
 log_file = {logs}/ironic.log
 use_stderr = false
-use_json = false
-webserver_verify_ca = false
+default_log_levels = {log_levels}
 enabled_hardware_types = quintupleo
 enabled_bios_interfaces = no-bios
 enabled_boot_interfaces = ipxe,pxe
@@ -86,7 +86,6 @@ sync_power_state_interval = 60
 connection = sqlite:///{root}/ironic.sqlite
 
 [deploy]
-default_boot_option = local
 erase_devices_priority = 0
 erase_devices_metadata_priority = 10
 http_root = {root}/http
@@ -107,16 +106,21 @@ tftp_server = {address}
 kernel_append_params = {agent_parameters}
 
 [quintupleo]
-cloud = {cloud}
+{credentials}
 
 [service_catalog]
 auth_type = none
 endpoint_override = http://{address}:{http_port}
 '''
 
+# What the driver asks of the host cloud is worth reading here; keystoneauth
+# leaves the secrets out.
+LOG_LEVELS = ('keystoneauth.session=DEBUG,quintupleo_power=DEBUG,'
+              'sqlalchemy=WARNING,urllib3=WARNING,eventlet=WARNING,'
+              'stevedore=INFO,oslo_messaging=INFO')
+
 # systemd and the agent write to the console that Nova keeps a log of.
-AGENT_PARAMETERS = ('console=tty0 console=ttyS0,115200n8 nofb '
-                    'ipa-insecure=0')
+AGENT_PARAMETERS = 'console=tty0 console=ttyS0,115200n8'
 
 DNSMASQ_CONF = '''\
 port=0
@@ -194,21 +198,14 @@ class Ironic:
         log = self.logs / 'ironic-python.log'
         system.make_dir(self.logs)
         system.make_venv(self.venv, REQUIREMENTS, log, CONSTRAINTS, PYTHON)
-        # The clone may belong to the user who called sudo.
-        system.run([self.venv / 'bin' / 'pip', 'install', '--no-deps',
-                    '--no-build-isolation', '--force-reinstall', '--quiet',
-                    '--disable-pip-version-check', REPOSITORY],
-                   log=log, env={
-                       **self.environment(),
-                       'GIT_CONFIG_COUNT': '1',
-                       'GIT_CONFIG_KEY_0': 'safe.directory',
-                       'GIT_CONFIG_VALUE_0': str(REPOSITORY)})
+        install_checkout(self.venv, log)
 
-    def configure(self, device, cloud):
+    def configure(self, device, credentials):
         """Write the configuration and make the database.
 
         :param device: network device that is on the machines' network.
-        :param cloud: entry of clouds.yaml for the driver.
+        :param credentials: options of [quintupleo] that name the host cloud,
+            as a dict.
         """
         system.make_dir(self.root, 0o755)
         for name in ('run', 'state', 'http', 'tftp', 'lock', 'nginx',
@@ -218,15 +215,26 @@ class Ironic:
             'address': ADDRESS, 'api_port': API_PORT, 'http_port': HTTP_PORT,
             'first': FIRST, 'last': LAST, 'root': self.root,
             'logs': self.logs, 'images': self.images, 'device': device,
-            'cloud': cloud, 'agent_parameters': AGENT_PARAMETERS}
+            'credentials': '\n'.join(
+                f'{name} = {value}' for name, value in credentials.items()),
+            'agent_parameters': AGENT_PARAMETERS,
+            'log_levels': LOG_LEVELS}
         system.write_file(self.conf, IRONIC_CONF.format(**words))
         system.write_file(self.root / 'dnsmasq.conf',
                           DNSMASQ_CONF.format(**words), 0o644)
         system.write_file(self.root / 'nginx.conf',
                           NGINX_CONF.format(**words), 0o644)
+        self._create_database()
+
+    def _create_database(self):
+        complete = self.root / 'database.complete'
+        if complete.exists():
+            return
+        (self.root / 'ironic.sqlite').unlink(missing_ok=True)
         system.run([self.venv / 'bin' / 'ironic-dbsync', '--config-file',
-                    self.conf, 'upgrade'], log=self.logs / 'ironic.log',
-                   env=self.environment())
+                    self.conf, 'create_schema'],
+                   log=self.logs / 'ironic.log', env=self.environment())
+        complete.touch()
 
     def environment(self):
         """The environment of the services and of the clients."""
@@ -239,10 +247,11 @@ class Ironic:
             'OS_CLIENT_CONFIG_FILE': str(self.state / 'clouds.yaml'),
         }
 
-    def start(self, stage):
+    def start(self, stage, api_only=False):
         """Start all that is not running and wait until it answers.
 
         :param stage: the stage of the progress.
+        :param api_only: leave out what boots machines.
         :raises: system.Error that names what did not come up and its log.
         """
         commands = {
@@ -252,12 +261,16 @@ class Ironic:
             'ironic': [self.venv / 'bin' / 'ironic', '--config-file',
                        self.conf],
         }
+        if api_only:
+            commands = {'ironic': commands['ironic']}
         for name, command in commands.items():
             self._daemons[name].start(command, self.environment())
         stage.waiting('the Ironic API')
         processes.wait_for(
             lambda: processes.listening(API_PORT), 90, 'the Ironic API',
             stop=self._daemons['ironic'].require_alive)
+        if api_only:
+            return
         stage.waiting('HTTP for the machines')
         processes.wait_for(
             lambda: processes.listening(HTTP_PORT, ADDRESS), 20, 'nginx',
@@ -268,3 +281,28 @@ class Ironic:
         """Stop everything."""
         for daemon in reversed(self._daemons.values()):
             daemon.stop()
+
+    def remove(self):
+        """Stop everything and delete its state, but for the logs."""
+        self.stop()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def install_checkout(venv, log):
+    """Put this checkout into a Python environment, as it is now.
+
+    :param venv: path of an environment with pbr and setuptools.
+    :param log: file for the output of pip.
+    """
+    system.run(
+        [venv / 'bin' / 'pip', 'install', '--no-deps',
+         '--no-build-isolation', '--force-reinstall', '--quiet',
+         '--disable-pip-version-check', REPOSITORY],
+        log=log, env={
+            'PATH': f'{venv}/bin:/usr/bin:/bin',
+            'HOME': '/root',
+            'LC_ALL': 'C.UTF-8',
+            # The clone may belong to the user who called sudo.
+            'GIT_CONFIG_COUNT': '1',
+            'GIT_CONFIG_KEY_0': 'safe.directory',
+            'GIT_CONFIG_VALUE_0': str(REPOSITORY)})

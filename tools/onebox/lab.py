@@ -72,12 +72,19 @@ class HostCloud:
 
     def create_images(self, iso):
         """Upload the rescue images and the empty ones."""
-        self._openstack('quintupleo', 'image', 'create', '--iso', iso)
+        self.client('quintupleo', 'image', 'create', '--iso', iso)
 
-    def _openstack(self, *words):
+    def client(self, *words, cloud=CLOUD, check=True):
+        """Run the openstack client.
+
+        :param words: its arguments.
+        :param cloud: entry of clouds.yaml to use.
+        :param check: whether a failure is an error.
+        :returns: the finished process.
+        """
         return system.run(
-            [self._service.venv / 'bin' / 'openstack', '--os-cloud', CLOUD,
-             *words], env=self._service.environment()).stdout
+            [self._service.venv / 'bin' / 'openstack', '--os-cloud', cloud,
+             *words], check=check, env=self._service.environment())
 
     def create_network(self):
         """Make the provisioning network: no DHCP, no port security."""
@@ -256,8 +263,16 @@ class Nodes:
         """Record a boot device."""
         self._api.set_node_boot_device(name, device, persistent)
 
-    def set_power_state(self, name, target, wanted, timeout=300):
-        """Ask for a power state and wait until Ironic says it is there."""
+    def set_power_state(self, name, target, wanted, timeout=300, pause=0.2):
+        """Ask for a power state and wait until Ironic says it is there.
+
+        :param name: name of the node.
+        :param target: what is asked for, such as 'rebooting'.
+        :param wanted: the power state that it ends in.
+        :param timeout: seconds to wait.
+        :param pause: seconds between two looks.
+        :raises: system.Error when it fails or takes longer.
+        """
         self._api.set_node_power_state(name, target)
         deadline = time.monotonic() + timeout
         while True:
@@ -268,7 +283,7 @@ class Nodes:
                 return node
             if time.monotonic() > deadline:
                 raise self._failure(node, f'is not {wanted}')
-            time.sleep(0.2)
+            time.sleep(pause)
 
 
 def _what(node):

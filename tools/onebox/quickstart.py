@@ -96,12 +96,20 @@ class Quickstart:
                     server_ids[machine] = self.host_cloud.create_server(
                         machine, network_id, stage)
         with self._shown.stage('Ironic') as stage:
-            self.ironic.configure(device, lab.CLOUD)
+            self.ironic.configure(device, {'cloud': lab.CLOUD})
             self._link_images()
             self.ironic.start(stage)
             self.nodes = lab.Nodes(self.ironic, self.images)
             for machine, server_id in server_ids.items():
                 self.nodes.enroll(machine, server_id)
+
+    def attach(self):
+        """Use what an earlier run left running."""
+        if not self.cloud.exists() or not self.ironic.conf.exists():
+            raise system.Error('Nothing of quickstart is here: run '
+                               'tools/quickstart first.')
+        lab = self._lab()
+        self.nodes = lab.Nodes(self.ironic, self.images)
 
     def _lab(self):
         """Import what needs openstacksdk, which is in Ironic's venv."""
@@ -166,7 +174,7 @@ class Quickstart:
         with self._shown.stage('Ironic'):
             self.ironic.stop()
         minicloud.down(self.cloud, self._shown)
-        shutil.rmtree(self.ironic.root, ignore_errors=True)
+        self.ironic.remove()
 
 
 def _parser():

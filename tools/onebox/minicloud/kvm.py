@@ -20,8 +20,10 @@ import os
 import pathlib
 import pwd
 import stat
+import subprocess
 import tempfile
 
+from onebox import processes
 from onebox import system
 
 DEVICE = pathlib.Path('/dev/kvm')
@@ -31,24 +33,40 @@ GUEST_USER = 'libvirt-qemu'
 
 
 def boot_sector():
-    """Return a boot sector that writes a marker to the serial port.
+    """Return a boot sector that works the firmware, then reports.
 
-    It then ends the guest by writing to QEMU's isa-debug-exit device.
+    For two seconds it reads the disk and asks for keys through the BIOS,
+    with interrupts on: that is where a broken KVM dies, not in the first
+    instructions. It then writes a marker to the serial port and ends the
+    guest by writing to QEMU's isa-debug-exit device.
     """
     code = bytes([
-        0x31, 0xc0,         # xor ax, ax
-        0x8e, 0xd8,         # mov ds, ax
-        0xbe, 0x18, 0x7c,   # mov si, 0x7c18: the text behind the code
-        0xba, 0xf8, 0x03,   # mov dx, 0x3f8: the serial port
-        0xac,               # lodsb
-        0x84, 0xc0,         # test al, al
-        0x74, 0x03,         # jz over the next two
-        0xee,               # out dx, al
-        0xeb, 0xf8,         # jmp back to lodsb
-        0xe6, 0xf4,         # out 0xf4, al: the end
-        0xf4,               # hlt
-        0xeb, 0xfd,         # jmp back to hlt
-        0x90,               # nop
+        0x31, 0xc0,              # 00 xor ax, ax
+        0x8e, 0xd8,              # 02 mov ds, ax
+        0x8e, 0xc0,              # 04 mov es, ax
+        0xfb,                    # 06 sti
+        0x8b, 0x36, 0x6c, 0x04,  # 07 mov si, [0x46c]: ticks of 1/18 s
+        0xb8, 0x01, 0x02,        # 0b mov ax, 0x0201: read a sector
+        0xbb, 0x00, 0x80,        # 0e mov bx, 0x8000: to there
+        0xb9, 0x01, 0x00,        # 11 mov cx, 1: the first
+        0xb6, 0x00,              # 14 mov dh, 0
+        0xcd, 0x13,              # 16 int 0x13
+        0xb4, 0x01,              # 18 mov ah, 1: is a key pressed?
+        0xcd, 0x16,              # 1a int 0x16
+        0xa1, 0x6c, 0x04,        # 1c mov ax, [0x46c]
+        0x29, 0xf0,              # 1f sub ax, si
+        0x3d, 0x24, 0x00,        # 21 cmp ax, 36 ticks
+        0x72, 0xe5,              # 24 jb 0b
+        0xbe, 0x39, 0x7c,        # 26 mov si, 0x7c39: the text behind this
+        0xba, 0xf8, 0x03,        # 29 mov dx, 0x3f8: the serial port
+        0xac,                    # 2c lodsb
+        0x84, 0xc0,              # 2d test al, al
+        0x74, 0x03,              # 2f jz 34
+        0xee,                    # 31 out dx, al
+        0xeb, 0xf8,              # 32 jmp 2c
+        0xe6, 0xf4,              # 34 out 0xf4, al: the end
+        0xf4,                    # 36 hlt
+        0xeb, 0xfd,              # 37 jmp 36
     ])
     return (code + MARKER + b'\0').ljust(510, b'\0') + b'\x55\xaa'
 
@@ -56,27 +74,40 @@ def boot_sector():
 def probe(accelerator='kvm'):
     """Boot the sector.
 
+    :param accelerator: QEMU's name of what runs the guest.
     :returns: whether it worked, and in words why or why not.
     """
     if accelerator == 'kvm' and not DEVICE.exists():
         return False, 'there is no /dev/kvm'
-    with tempfile.TemporaryDirectory() as folder:
-        disk = pathlib.Path(folder) / 'disk'
-        disk.write_bytes(boot_sector())
-        output = pathlib.Path(folder) / 'serial'
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / 'disk').write_bytes(boot_sector())
+        guest = subprocess.Popen(
+            ['qemu-system-x86_64', '-accel', accelerator, '-m', '32',
+             '-nodefaults', '-display', 'none', '-no-reboot',
+             '-drive', 'file=disk,format=raw', '-serial', 'file:serial',
+             '-device', 'isa-debug-exit,iobase=0xf4,iosize=0x04'],
+            cwd=folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(folder / 'errors').open('w'))
         try:
-            system.run([
-                'qemu-system-x86_64', '-accel', accelerator, '-m', '32',
-                '-nodefaults', '-display', 'none', '-no-reboot',
-                '-drive', 'file=%s,format=raw' % disk,
-                '-serial', 'file:%s' % output,
-                '-device', 'isa-debug-exit,iobase=0xf4,iosize=0x04'],
-                check=False, timeout=TIMEOUT)
+            processes.wait_for(
+                lambda: guest.poll() is not None or _broken(folder),
+                TIMEOUT, 'a guest to boot')
         except system.Error:
             pass
-        if output.exists() and MARKER in output.read_bytes():
+        finally:
+            guest.kill()
+            guest.wait()
+        serial = folder / 'serial'
+        if serial.exists() and MARKER in serial.read_bytes():
             return True, 'firmware boots in KVM'
     return False, 'firmware does not boot in the KVM of this machine'
+
+
+def _broken(folder):
+    """QEMU stops a guest whose processor state KVM cannot handle."""
+    return 'internal error' in (folder / 'errors').read_text(errors='replace')
 
 
 def usable_by_guests():

@@ -194,6 +194,8 @@ SERVICES = (
         name='nova-api',
         ports=('nova',),
         files={'nova/nova.conf': _ini(config.nova),
+               # The application looks for it beside nova.conf only.
+               'nova/api-paste.ini': config.nova_paste,
                'nova/uwsgi.ini': _ini(config.uwsgi, 'nova',
                                       'nova.wsgi.osapi_compute', 2)},
         schema=(('nova-manage', NOVA, 'api_db', 'sync'),
@@ -210,13 +212,13 @@ SERVICES = (
     ),
     Service(
         name='nova-conductor',
-        after=('mariadb', 'rabbitmq'),
+        after=('mariadb', 'rabbitmq', 'accounts'),
         command=('{bin}/nova-conductor', NOVA),
         ready=health.nova_service,
     ),
     Service(
         name='nova-scheduler',
-        after=('mariadb', 'rabbitmq'),
+        after=('mariadb', 'rabbitmq', 'accounts'),
         command=('{bin}/nova-scheduler', NOVA),
         ready=health.nova_service,
     ),

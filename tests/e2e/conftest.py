@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What quickstart makes, with real guests, for the tests of this folder."""
+
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+
+from onebox.minicloud import cloud as minicloud  # noqa: E402
+from onebox.minicloud import settings  # noqa: E402
+from onebox import progress  # noqa: E402
+from onebox import quickstart  # noqa: E402
+
+
+@pytest.fixture(scope='session')
+def lab():
+    """Bring cloud, servers and Ironic up, and down again at the end."""
+    shown = progress.Progress('end-to-end tests')
+    everything = quickstart.Quickstart(shown)
+    with minicloud.lock(everything.cloud):
+        everything.cloud = settings.Settings()
+        try:
+            everything.prepare()
+            everything.furnish()
+            yield everything
+        finally:
+            everything.down()
+
+
+@pytest.fixture
+def stage():
+    """A stage of the progress for what a test waits for."""
+    with progress.Progress('test').stage('waiting') as stage:
+        yield stage
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Keep the console log of the node whose test failed."""
+    outcome = yield
+    report = outcome.get_result()
+    everything = item.funcargs.get('lab')
+    name = item.funcargs.get('name')
+    if report.failed and everything and name:
+        kept = everything.ironic.logs / f'console-{name}.log'
+        kept.write_text(everything.host_cloud.console_log(name))
+        report.sections.append((
+            'logs', f'Console of {name}: {kept}; Ironic, Nova and the '
+            f'others: {everything.ironic.logs}'))

@@ -1,0 +1,147 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A real Ironic and a real Nova API with a fake hypervisor."""
+
+import contextlib
+import copy
+import pathlib
+import sys
+import uuid
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
+
+from onebox import ironic  # noqa: E402
+from onebox import lab  # noqa: E402
+from onebox.minicloud import cloud as minicloud  # noqa: E402
+from onebox.minicloud import settings  # noqa: E402
+from onebox import processes  # noqa: E402
+from onebox import progress  # noqa: E402
+from onebox import system  # noqa: E402
+
+
+class Deployment:
+    """What the tests talk to.
+
+    :ivar cloud: the tenant's openstacksdk connection.
+    :ivar nodes: the :class:`lab.Nodes` of Ironic.
+    :ivar ironic: the :class:`ironic.Ironic`.
+    """
+
+    def __init__(self, service):
+        self.ironic = service
+        self.host_cloud = lab.HostCloud(service)
+        self.cloud = self.host_cloud.connection
+        self.nodes = lab.Nodes(service, images=None)
+        self.api = self.nodes.connection.baremetal
+
+    def openstack(self, *words, check=True):
+        """Run the openstack client as the tenant."""
+        return self.host_cloud.client(*words, check=check)
+
+    def add_cloud(self, name, auth_url):
+        """Add an entry to the conductor's clouds.yaml, like the tenant's."""
+        path = self.ironic.state / 'clouds.yaml'
+        content = yaml.safe_load(path.read_text())
+        entry = copy.deepcopy(content['clouds'][lab.CLOUD])
+        entry['auth']['auth_url'] = auth_url
+        content['clouds'][name] = entry
+        system.write_file(path, yaml.safe_dump(content))
+
+    @contextlib.contextmanager
+    def section_credentials(self):
+        """Let [quintupleo] itself name the cloud, not clouds.yaml."""
+        entry = self.cloud.config
+        self._restart({'auth_type': 'password',
+                       'region_name': entry.get_region_name(),
+                       **entry.get_auth_args()})
+        try:
+            yield
+        finally:
+            self._restart({'cloud': lab.CLOUD})
+
+    def _restart(self, credentials):
+        self.ironic.stop()
+        self.ironic.configure('lo', credentials)
+        with progress.Progress('test').stage('Ironic') as stage:
+            self.ironic.start(stage, api_only=True)
+
+    def server(self, boot_mode='bios', name=None):
+        """Make a server that is ACTIVE."""
+        compute = self.cloud.compute
+        server = compute.create_server(
+            name=name or f'test-{uuid.uuid4()}',
+            image_id=self.cloud.image.find_image(
+                f'quintupleo-empty-{boot_mode}', ignore_missing=False).id,
+            flavor_id=compute.find_flavor('tiny', ignore_missing=False).id,
+            networks='none')
+        return compute.wait_for_server(server, interval=0.3, wait=120)
+
+    def node(self, server_id, **driver_info):
+        """Enroll a node for a server."""
+        if server_id:
+            driver_info['quintupleo_server'] = server_id
+        return self.api.create_node(
+            name=f'node-{uuid.uuid4()}', driver='quintupleo',
+            driver_info=driver_info)
+
+    def manage(self, node):
+        """Let Ironic take control of a node."""
+        with progress.Progress('test').stage('manage') as stage:
+            self.nodes.provision(node.id, 'manage', 'manageable', stage, 60)
+
+    def actions(self, server_id):
+        """The names of all actions of a server since it was made."""
+        rows = [(row.start_time, row.action)
+                for row in self.cloud.compute.server_actions(server_id)]
+        return [action for _, action in sorted(rows)][1:]
+
+    def wait_for(self, check, what):
+        """Wait until something is true."""
+        return processes.wait_for(check, 60, what)
+
+
+@pytest.fixture(scope='session')
+def deployment(tmp_path_factory):
+    """Bring everything up, and down again at the end."""
+    cloud = settings.Settings()
+    service = ironic.Ironic()
+    shown = progress.Progress('functional tests')
+    with minicloud.lock(cloud):
+        cloud = settings.Settings()
+        try:
+            minicloud.up(cloud, shown, 'fake')
+            service.install()
+            service.configure('lo', {'cloud': lab.CLOUD})
+            with shown.stage('Ironic') as stage:
+                service.start(stage, api_only=True)
+            found = Deployment(service)
+            found.iso = tmp_path_factory.mktemp('images') / 'rescue.iso'
+            _fake_iso(found.iso)
+            found.openstack('quintupleo', 'image', 'create', '--iso',
+                            str(found.iso))
+            yield found
+        finally:
+            service.remove()
+            minicloud.down(cloud, shown)
+
+
+def _fake_iso(path):
+    """Write what Glance takes for an ISO 9660 file system."""
+    content = bytearray(64 * 1024)
+    # Primary volume descriptor: type 1, then the standard's identifier.
+    content[32768:32775] = b'\x01CD001\x01'
+    content[34816:34823] = b'\xffCD001\x01'
+    path.write_bytes(content)

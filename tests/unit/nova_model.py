@@ -1,0 +1,74 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Which server actions Nova permits in which state, and what they lead to.
+
+Written from the ``check_instance_state`` decorators in Nova's
+``nova/compute/api.py`` and independently of
+:mod:`quintupleo_power.transitions`, which is tested against it.
+"""
+
+import dataclasses
+
+RUNNING = 1
+SHUTDOWN = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Action:
+    """One action of ``POST /servers/{id}/action``.
+
+    :ivar permitted_in: vm_states in which Nova takes it.
+    :ivar task_state: what is under way while it goes on.
+    :ivar vm_state: vm_state that it ends in.
+    :ivar power_state: power_state that it ends in.
+    :ivar word: the action's name in ``os-instance-actions``.
+    """
+
+    permitted_in: tuple
+    task_state: str
+    vm_state: str
+    power_state: int
+    word: str
+
+
+_RESTARTABLE = ('active', 'stopped', 'paused', 'suspended', 'error')
+
+ACTIONS = {
+    'start': Action(('stopped',), 'powering-on', 'active', RUNNING, 'start'),
+    'stop': Action(('active', 'error'), 'powering-off', 'stopped', SHUTDOWN,
+                   'stop'),
+    'hard reboot': Action(_RESTARTABLE, 'rebooting_hard', 'active', RUNNING,
+                          'reboot'),
+    'soft reboot': Action(('active',), 'rebooting', 'active', RUNNING,
+                          'reboot'),
+    'rescue': Action(('active', 'stopped', 'error'), 'rescuing', 'rescued',
+                     RUNNING, 'rescue'),
+    'unrescue': Action(('rescued',), 'unrescuing', 'active', RUNNING,
+                       'unrescue'),
+}
+
+# The word that ``status`` has for a vm_state.
+STATUS = {
+    'active': 'ACTIVE',
+    'building': 'BUILD',
+    'deleted': 'DELETED',
+    'error': 'ERROR',
+    'paused': 'PAUSED',
+    'rescued': 'RESCUE',
+    'resized': 'VERIFY_RESIZE',
+    'shelved': 'SHELVED',
+    'shelved_offloaded': 'SHELVED_OFFLOADED',
+    'soft-delete': 'SOFT_DELETED',
+    'stopped': 'SHUTOFF',
+    'suspended': 'SUSPENDED',
+}

@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The tests in tiers, with all that they need installed first."""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+
+from onebox import ironic
+from onebox import progress
+from onebox import system
+
+REPOSITORY = ironic.REPOSITORY
+REQUIREMENTS = (*ironic.REQUIREMENTS, '-r',
+                str(REPOSITORY / 'test-requirements.txt'))
+LINTERS = ('ruff', 'flake8', 'hacking', 'bashate')
+DESCRIPTION = '''\
+Runs the tests: lint (style of Python and shell), unit (seconds), functional
+(a real Nova API with a fake hypervisor) and e2e (real guests; minutes). All of
+them by default. Installs what it needs, and leaves nothing running.
+'''
+TIERS = ('lint', 'unit', 'functional', 'e2e')
+
+
+class Tests:
+    """The tests of this checkout.
+
+    The clouds of the tests have a state folder of their own, so that one of
+    the user's is left alone.
+    """
+
+    def __init__(self, shown, arguments):
+        self._shown = shown
+        self._arguments = arguments
+        self._state = pathlib.Path(os.environ.get(
+            'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-tests'))
+        self._cache = system.cache_dir()
+        self._logs = self._state / 'logs'
+        system.make_dir(self._state)
+        system.make_dir(self._logs, 0o700)
+
+    def _venv(self, name, requirements, constraints=None):
+        version = system.run([ironic.PYTHON, '--version']).stdout
+        texts = [version, ' '.join(requirements),
+                 (REPOSITORY / 'test-requirements.txt').read_text()]
+        if constraints:
+            texts.append(constraints.read_text())
+        path = self._cache / 'tests' / f'{name}-{system.digest(*texts)}'
+        system.install_packages(['python3-venv', 'git'],
+                                self._logs / 'packages.log')
+        system.make_venv(path, requirements,
+                         self._logs / f'python-{name}.log', constraints,
+                         ironic.PYTHON)
+        return path
+
+    def run(self, tier):
+        """Run one tier.
+
+        :returns: whether it passed.
+        """
+        if tier == 'lint':
+            return self._lint()
+        with self._shown.stage(f'{tier}: environment'):
+            venv = self._venv('ironic', REQUIREMENTS, ironic.CONSTRAINTS)
+            ironic.install_checkout(venv, self._logs / 'python-ironic.log')
+        command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
+                   REPOSITORY / 'tests' / tier, *self._arguments]
+        if tier != 'unit':
+            # A test needs what the one before it made; the first failure
+            # is the one to look at.
+            command += ['--exitfirst', '--capture=no', '--verbose']
+        with self._shown.stage(tier):
+            return self._call(command)
+
+    def _lint(self):
+        with self._shown.stage('lint: environment'):
+            venv = self._venv('lint', LINTERS)
+            system.install_packages(['shellcheck', 'git'],
+                                    self._logs / 'packages.log')
+        listed = system.run(
+            ['git', '-c', f'safe.directory={REPOSITORY}', '-C', REPOSITORY,
+             'ls-files']).stdout.split()
+        python = [name for name in listed if _speaks(name, 'py', 'python')]
+        shell = [name for name in listed if _speaks(name, 'sh', 'bash')]
+        with self._shown.stage('lint'):
+            return all([
+                self._call([venv / 'bin' / 'ruff', 'check', *python]),
+                self._call([venv / 'bin' / 'flake8', '--select', 'H',
+                            *python]),
+                self._call([venv / 'bin' / 'bashate', '--ignore', 'E006',
+                            *shell]),
+                self._call(['shellcheck', '--external-sources', *shell])])
+
+    def _call(self, command):
+        sys.stdout.flush()
+        return subprocess.run(
+            [str(word) for word in command], cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(self._state),
+                 'PYTHONDONTWRITEBYTECODE': '1',
+                 'PYTHONWARNINGS': 'ignore'}).returncode == 0
+
+    def failed(self, tier):
+        """Say where to look after a failure."""
+        print(f'\n{tier} failed. Logs of what it ran: {self._logs}',
+              file=sys.stderr)
+
+
+def _speaks(name, suffix, interpreter):
+    path = REPOSITORY / name
+    if not path.is_file():
+        return False
+    if path.suffix:
+        return path.suffix == f'.{suffix}'
+    with open(path, 'rb') as source:
+        first = source.readline()
+    return first.startswith(b'#!') and interpreter.encode() in first
+
+
+def main(argv=None):
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(
+        prog='run-tests', description=DESCRIPTION,
+        epilog='What follows -- goes to pytest.')
+    parser.add_argument('tiers', nargs='*', metavar='TIER',
+                        help=f"{', '.join(TIERS)}; default: all")
+    argv = sys.argv[1:] if argv is None else argv
+    cut = argv.index('--') if '--' in argv else len(argv)
+    own, rest = argv[:cut], argv[cut + 1:]
+    tiers = parser.parse_args(own).tiers or list(TIERS)
+    for tier in tiers:
+        if tier not in TIERS:
+            parser.error(f"there is no tier '{tier}', only "
+                         f"{', '.join(TIERS)}")
+    shown = progress.Progress('run-tests')
+    try:
+        system.require_root()
+        tests = Tests(shown, rest)
+        failures = []
+        for tier in tiers:
+            if not tests.run(tier):
+                failures.append(tier)
+                tests.failed(tier)
+    except system.Error as error:
+        print(f'\n{error.report()}', file=sys.stderr)
+        return 1
+    shown.summary()
+    return 1 if failures else 0
