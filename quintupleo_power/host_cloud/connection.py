@@ -13,6 +13,7 @@
 """Connections to host clouds: credentials in, two REST services out."""
 
 import dataclasses
+import re
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
@@ -147,7 +148,7 @@ class Service:
                 f'{self._title} cannot be used: {exc}')
         except ks_exceptions.ClientException as exc:
             raise errors.CloudUnreachable(
-                f'{self._title} cannot be reached: {exc}')
+                f'{self._title} cannot be reached: {_short(exc)}')
 
 
 _KINDS = {
@@ -174,6 +175,15 @@ def _explanation(exc):
     except (AttributeError, ValueError):
         pass
     return exc.message
+
+
+def _short(exc):
+    """Leave out of a connection's failure which Python objects it passed."""
+    sentence, pool, rest = str(exc).partition(': HTTPConnectionPool')
+    if not pool:
+        sentence, pool, rest = str(exc).partition(': HTTPSConnectionPool')
+    reason = re.search(r'\[Errno -?\d+\] ([^\'")]+)', rest)
+    return f'{sentence} ({reason[1]})' if reason else sentence
 
 
 def connect(credentials):
