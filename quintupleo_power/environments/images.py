@@ -1,0 +1,208 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The images that the host cloud needs, made once by its tenant."""
+
+import dataclasses
+import hashlib
+import io
+import os
+
+from openstack import exceptions
+
+BOOT_MODES = ('bios', 'uefi')
+RESCUE = 'rescue'
+EMPTY = 'empty'
+
+# Nova grows it to the flavor's disk. Zeros rather than a format of their own:
+# every hypervisor's backend takes raw.
+EMPTY_SIZE = 1024 * 1024
+
+_ISO_MAGIC = b'CD001'
+_ISO_MAGIC_OFFSET = 32769
+_CHUNK = 1024 * 1024
+
+_BOOT_MODE_PROPERTIES = {
+    'bios': {},
+    'uefi': {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'},
+}
+
+
+class ImageError(Exception):
+    """An image cannot be made; the text says why and what helps."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """An image after :func:`create`.
+
+    :ivar outcome: 'made', 'unchanged' or 'replaced'.
+    """
+
+    name: str
+    id: str
+    boot_mode: str
+    purpose: str
+    outcome: str
+
+
+class Content:
+    """What goes into an image.
+
+    :param disk_format: Glance's name of the format.
+    :param properties: image properties.
+    :param path: the file, or None for an empty disk.
+    """
+
+    def __init__(self, disk_format, properties, path=None):
+        self.disk_format = disk_format
+        self.properties = properties
+        self._path = path
+        digest = hashlib.sha512()
+        with self.open() as source:
+            while chunk := source.read(_CHUNK):
+                digest.update(chunk)
+        self.sha512 = digest.hexdigest()
+
+    def open(self):
+        """Open the content for reading."""
+        if self._path is None:
+            return io.BytesIO(bytes(EMPTY_SIZE))
+        return open(self._path, 'rb')
+
+
+def rescue_content(path, boot_mode):
+    """Describe a rescue image.
+
+    :param path: an ISO that boots from the network.
+    :param boot_mode: 'bios' or 'uefi'.
+    :returns: a :class:`Content`.
+    :raises: ImageError if the file is missing or no ISO.
+    """
+    try:
+        with open(path, 'rb') as source:
+            source.seek(_ISO_MAGIC_OFFSET)
+            magic = source.read(len(_ISO_MAGIC))
+    except OSError as exc:
+        raise ImageError(f'{path} cannot be read ({exc.strerror}): make the '
+                         'image with tools/build-ipxe-image first')
+    if magic != _ISO_MAGIC:
+        raise ImageError(f'{path} is no ISO 9660 image: make one with '
+                         'tools/build-ipxe-image')
+    return Content('iso', {
+        'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata',
+        **_BOOT_MODE_PROPERTIES[boot_mode]}, path)
+
+
+def empty_content(boot_mode):
+    """Describe the image that servers are made from.
+
+    :param boot_mode: 'bios' or 'uefi'.
+    :returns: a :class:`Content`.
+    """
+    # 0 makes os-stop a power cut, which is what Ironic means by it.
+    return Content('raw', {'os_shutdown_timeout': '0',
+                           **_BOOT_MODE_PROPERTIES[boot_mode]})
+
+
+def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',
+               replace=False):
+    """Make rescue and empty images, each unless it is there already.
+
+    :param connection: an openstacksdk ``Connection``.
+    :param path: the ISO of the rescue images.
+    :param boot_modes: for which boot modes.
+    :param prefix: what the names begin with.
+    :param replace: whether an image of other content is replaced.
+    :returns: an iterator of :class:`Made`, each when it is done.
+    :raises: ImageError.
+    """
+    wanted = [(RESCUE, mode, rescue_content(path, mode))
+              for mode in boot_modes]
+    wanted += [(EMPTY, mode, empty_content(mode)) for mode in boot_modes]
+    for purpose, mode, content in wanted:
+        name = f'{prefix}-{purpose}-{mode}'
+        image_id, outcome = create(connection, name, content, replace)
+        yield Made(name, image_id, mode, purpose, outcome)
+
+
+def create(connection, name, content, replace=False):
+    """Make an image unless the project has it.
+
+    :param connection: an openstacksdk ``Connection``.
+    :param name: name of the image.
+    :param content: its :class:`Content`.
+    :param replace: whether an image of other content is replaced.
+    :returns: (UUID, 'made', 'unchanged' or 'replaced').
+    :raises: ImageError.
+    """
+    try:
+        present = _present(connection, name)
+        if present is not None and _same(present, content):
+            return present.id, 'unchanged'
+        if present is not None and not replace:
+            raise ImageError(
+                f"Image '{name}' ({present.id}) exists with other content "
+                'or properties: use --replace, or another --prefix')
+        made = _upload(connection, name, content)
+        if present is not None:
+            connection.image.delete_image(present)
+        return made.id, 'made' if present is None else 'replaced'
+    except exceptions.SDKException as exc:
+        raise ImageError(f"Image '{name}' could not be made: "
+                         f'{getattr(exc, "details", None) or exc}')
+
+
+def _present(connection, name):
+    found = list(connection.image.images(
+        name=name, owner=connection.current_project_id))
+    if len(found) > 1:
+        raise ImageError(
+            f"{len(found)} images of this project are named '{name}' ("
+            + ', '.join(sorted(image.id for image in found))
+            + '): delete all but one')
+    return found[0] if found else None
+
+
+def _same(image, content):
+    properties = image.to_dict()
+    extra = properties.get('properties') or {}
+    return (image.status == 'active'
+            and image.disk_format == content.disk_format
+            and image.hash_value == content.sha512
+            and all(str(extra.get(key, properties.get(key))) == value
+                    for key, value in content.properties.items()))
+
+
+def _upload(connection, name, content):
+    image = connection.image
+    # By two plain requests: openstacksdk's create_image would add
+    # properties of its own and look for other images of that content.
+    created = image.post('/images', json={
+        'name': name, 'disk_format': content.disk_format,
+        'container_format': 'bare', 'visibility': 'private',
+        **content.properties})
+    exceptions.raise_from_response(created)
+    image_id = created.json()['id']
+    try:
+        with content.open() as source:
+            size = source.seek(0, os.SEEK_END)
+            source.seek(0)
+            exceptions.raise_from_response(image.put(
+                f'/images/{image_id}/file', data=source,
+                headers={'Content-Type': 'application/octet-stream',
+                         'Content-Length': str(size)}))
+        return image.get_image(image_id)
+    except BaseException:
+        # An image without content would only be in the way.
+        image.delete_image(image_id, ignore_missing=True)
+        raise
