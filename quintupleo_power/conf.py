@@ -73,12 +73,16 @@ def register_opts(conf):
 
     :param conf: an oslo.config ``ConfigOpts``.
     """
-    conf.register_opts(opts, group=GROUP)
-    loading.register_session_conf_options(conf, GROUP)
+    conf.register_opts(opts + _session_opts(), group=GROUP)
     loading.register_auth_conf_options(conf, GROUP)
     loading.register_adapter_conf_options(conf, GROUP)
+
+
+def _session_opts():
+    session_opts = loading.get_session_conf_options()
     # keystoneauth's own default is to wait for ever.
-    conf.set_default('timeout', 60, group=GROUP)
+    cfg.set_defaults(session_opts, timeout=60)
+    return session_opts
 
 
 def list_opts():
@@ -87,7 +91,7 @@ def list_opts():
     :returns: a list of one (group, options) pair.
     """
     listed = {}
-    for opt in opts + loading.get_session_conf_options() + [
+    for opt in opts + _session_opts() + [
             loading.get_auth_common_conf_options()[0]]:
         listed.setdefault(opt.dest, opt)
     # Authentication plugins bring their options when they are chosen; these

@@ -13,6 +13,7 @@
 """What ``driver_info`` of a node may hold, parsed into one value."""
 
 import dataclasses
+from urllib import parse as urlparse
 
 from ironic.common import exception
 from oslo_config import cfg
@@ -134,8 +135,10 @@ def _check_auth_url(node, auth_url):
     configured = connection.configured_auth_url()
     if configured:
         allowed.append(configured.rstrip('/'))
-    if not any(auth_url.rstrip('/') == url or auth_url.startswith(url + '/')
-               for url in allowed):
+    # '..' would lead out of the path that is allowed.
+    if '..' in urlparse.unquote(auth_url) or not any(
+            auth_url.rstrip('/') == url or auth_url.startswith(url + '/')
+            for url in allowed):
         raise exception.InvalidParameterValue(
             f'Node {node.uuid}: driver_info/quintupleo_auth_url is not '
             'permitted: an operator can add it to '

@@ -24,8 +24,8 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import transitions
 
-# What the node's own settings are to blame for.
-_OF_THE_NODE = (errors.NotFound, errors.NotUnique, errors.UnsuitableImage)
+# Errors about an image name the setting themselves.
+_OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def translated(info, validating=False):
             cloud.forget(info.credentials)
         message = f'Node {info.node_uuid}: {exc}'
         if validating:
-            if isinstance(exc, _OF_THE_NODE):
-                message += ' (see driver_info)'
+            if isinstance(exc, _OF_THE_SERVER):
+                message += ' (see driver_info/quintupleo_server)'
             raise exception.InvalidParameterValue(message)
         raise exception.DriverOperationError(message)

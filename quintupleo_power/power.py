@@ -47,6 +47,10 @@ REQUESTS = {
 # How often a request is planned anew when the server changed under it.
 MAX_PLANS = 4
 
+# Ironic validates a request right before it carries it out: what that read is
+# good enough for a first plan, as Nova refuses what does not fit.
+PLAN_MAX_AGE = 1.0
+
 # After these the server may not be what the plan was made for.
 _PLAN_AGAIN = (errors.Conflict, errors.ServerError, errors.CloudUnreachable)
 
@@ -154,34 +158,53 @@ def _fulfil(node, request, timeout):
     device = boot_device.wished(node)[0] or transitions.Device.DISK
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        for plans_left in reversed(range(MAX_PLANS)):
+        sent = []
+        for plans in range(1, MAX_PLANS + 1):
             try:
                 booted = _carry_out(node, info, host, request, device,
-                                    deadline)
+                                    deadline, sent)
                 break
             except _PLAN_AGAIN as exc:
-                if not plans_left or time.monotonic() >= deadline:
+                pause = _pause(exc, plans)
+                if (plans == MAX_PLANS
+                        or time.monotonic() + pause >= deadline):
                     raise
                 LOG.warning('Planning the %(request)s of node %(node)s '
                             'anew: %(reason)s',
                             {'request': request.value, 'node': node.uuid,
                              'reason': exc})
+                time.sleep(pause)
     if booted:
         boot_device.booted(node)
 
 
-def _carry_out(node, info, host, request, device, deadline):
+def _pause(exc, plans):
+    """Seconds to give a host cloud that fails, more each time."""
+    if isinstance(exc, errors.Conflict):
+        return 0
+    return CONF[GROUP].poll_interval * 2 ** (plans - 1)
+
+
+def _carry_out(node, info, host, request, device, deadline, sent):
     """Plan a request from the server's state as it is and run the plan.
 
+    :param sent: actions that earlier plans of the request sent, the last of
+        them without success for all that is known; is added to.
     :returns: whether the machine has booted from the wished device.
     """
-    server = host.settle(host.server(info.server), deadline)
-    try:
-        actions = transitions.plan(server.state, request, device)
-    except transitions.Refused as refusal:
-        raise transitions.Refused(
-            f'Server {server.id} ({server.name}) is {server.status} and a '
-            f'{request.value} is refused: {refusal}')
+    server = host.settle(
+        host.server(info.server, 0.0 if sent else PLAN_MAX_AGE), deadline)
+    if sent:
+        if _has_booted(server.state, request, device, sent[-1]):
+            return True
+        if request is transitions.Request.POWER_ON:
+            # A step on the way may have powered it on from the other device.
+            request = transitions.Request.REBOOT
+    actions = _plan(server, request, device)
+    if not actions:
+        # Nova contradicts a plan that does not fit, but not an empty one.
+        server = host.settle(host.server(info.server), deadline)
+        actions = _plan(server, request, device)
     # Known before the first action: a missing image must not leave a
     # sequence half done.
     image = (_rescue_image(node, info, host, server)
@@ -193,6 +216,7 @@ def _carry_out(node, info, host, request, device, deadline):
                'state': server.state,
                'actions': [action.value for action in actions]})
     for action in actions:
+        sent.append(action)
         try:
             server = host.run(info.server, server, action, deadline, image)
         except errors.BadRequest:
@@ -201,6 +225,25 @@ def _carry_out(node, info, host, request, device, deadline):
                     node, info, host, server))
             raise
     return bool(actions) and request.ends_on
+
+
+def _has_booted(state, request, device, last_sent):
+    """Whether an action that seemed to fail has done what was asked."""
+    if not request.ends_on or not transitions.is_on(state) or (
+            transitions.device_in_use(state) is not device):
+        return False
+    # A reboot leaves nothing in the state by which to know that it happened.
+    return request is transitions.Request.POWER_ON or last_sent not in (
+        transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
+
+
+def _plan(server, request, device):
+    try:
+        return transitions.plan(server.state, request, device)
+    except transitions.Refused as refusal:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) is {server.status} and a '
+            f'{request.value} is refused: {refusal}')
 
 
 def _rescue_image(node, info, host, server):
@@ -212,8 +255,8 @@ def _rescue_image(node, info, host, server):
         setting = ('driver_info/quintupleo_rescue_image'
                    if info.rescue_image else
                    f'[{GROUP}]rescue_image_{_boot_mode(node, host, server)}')
-        raise type(exc)(f'The rescue image of {setting} cannot be used: '
-                        f'{exc}')
+        raise errors.UnsuitableImage(
+            f'The rescue image of {setting} cannot be used: {exc}')
 
 
 def _rescue_image_reference(node, info, host, server):

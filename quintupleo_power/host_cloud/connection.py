@@ -149,6 +149,12 @@ class Service:
         except ks_exceptions.ClientException as exc:
             raise errors.CloudUnreachable(
                 f'{self._title} cannot be reached: {_short(exc)}')
+        except Exception as exc:
+            # keystoneauth's password plugin says so of a missing password.
+            if type(exc) is not Exception:
+                raise
+            raise errors.CloudMisconfigured(
+                f'{self._title} cannot be used: {exc}')
 
 
 _KINDS = {

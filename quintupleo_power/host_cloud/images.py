@@ -49,7 +49,9 @@ def read(images, reference):
             raise errors.NotFound(
                 f'Image {reference} does not exist in the host cloud, or is '
                 'not shared with the project of these credentials')
-    found = images.get('/images', name=reference)['images']
+    # Glance compares names as its database does, often without case.
+    found = [image for image in images.get(
+        '/images', name=reference)['images'] if image['name'] == reference]
     if not found:
         raise errors.NotFound(f"No image is named '{reference}'")
     if len(found) > 1:

@@ -12,6 +12,7 @@
 #
 # What the image builders share. Sourced by them, never run.
 # shellcheck shell=bash
+# shellcheck disable=SC2034  # variables for those who source this
 
 CACHE_DIR=${QUINTUPLEO_CACHE_DIR:-/var/cache/quintupleo}
 IMAGES_DIR=$CACHE_DIR/images

@@ -17,6 +17,8 @@ authentication, dnsmasq for DHCP and TFTP, nginx for HTTP. The API listens on
 loopback; the machines reach only what an agent needs of it, through nginx.
 """
 
+import functools
+import ipaddress
 import pathlib
 import shutil
 
@@ -30,10 +32,11 @@ CONSTRAINTS = pathlib.Path(__file__).with_name('ironic-constraints.txt')
 PYTHON = '/usr/bin/python3'
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
-# A network for documentation (RFC 5737): no machine of the user's is on it.
-NETWORK = '192.0.2.0/24'
-ADDRESS = '192.0.2.1'
-FIRST, LAST = '192.0.2.100', '192.0.2.199'
+# For the machines: networks that hardly anybody uses (RFC 5737 keeps the first
+# three for documentation). The first is taken that is no network of this
+# machine's own.
+NETWORKS = ('198.51.100.0/24', '203.0.113.0/24', '192.0.2.0/24',
+            '172.31.251.0/24')
 API_PORT = 6385
 HTTP_PORT = 8088
 
@@ -127,7 +130,7 @@ port=0
 interface={device}
 bind-dynamic
 except-interface=lo
-dhcp-range={first},{last},255.255.255.0,12h
+dhcp-range={first_lease},{last_lease},{netmask},12h
 dhcp-option=option:router
 dhcp-boot=http://{address}:{http_port}/boot.ipxe
 dhcp-leasefile={root}/dnsmasq.leases
@@ -180,10 +183,36 @@ class Ironic:
         self.images = self.root / 'http' / 'images'
         self.conf = self.root / 'ironic.conf'
         self.api_url = f'http://127.0.0.1:{API_PORT}'
-        self.http_url = f'http://{ADDRESS}:{HTTP_PORT}'
         self._daemons = {
             name: processes.Daemon(name, self.root / 'run', self.logs)
             for name in ('ironic', 'dnsmasq', 'nginx')}
+
+    @functools.cached_property
+    def network(self):
+        """The machines' network, chosen once for the life of this Ironic.
+
+        :raises: system.Error when this machine uses all that are known.
+        """
+        kept = self.root / 'network'
+        if not kept.exists():
+            system.make_dir(self.root)
+            system.write_file(kept, _free_network(), 0o644)
+        return ipaddress.ip_network(kept.read_text())
+
+    @property
+    def address(self):
+        """This machine's address on the machines' network."""
+        return self.network[1]
+
+    @property
+    def pool(self):
+        """First and last address that the host cloud may give to ports."""
+        return self.network[10], self.network[99]
+
+    @property
+    def http_url(self):
+        """Where the machines fetch what they boot."""
+        return f'http://{self.address}:{HTTP_PORT}'
 
     @property
     def venv(self):
@@ -212,8 +241,10 @@ class Ironic:
                      'pxe-images', 'master', 'tftp-master', 'http/images'):
             system.make_dir(self.root / name)
         words = {
-            'address': ADDRESS, 'api_port': API_PORT, 'http_port': HTTP_PORT,
-            'first': FIRST, 'last': LAST, 'root': self.root,
+            'address': self.address, 'api_port': API_PORT,
+            'http_port': HTTP_PORT, 'netmask': self.network.netmask,
+            'first_lease': self.network[100],
+            'last_lease': self.network[199], 'root': self.root,
             'logs': self.logs, 'images': self.images, 'device': device,
             'credentials': '\n'.join(
                 f'{name} = {value}' for name, value in credentials.items()),
@@ -273,7 +304,7 @@ class Ironic:
             return
         stage.waiting('HTTP for the machines')
         processes.wait_for(
-            lambda: processes.listening(HTTP_PORT, ADDRESS), 20, 'nginx',
+            lambda: processes.listening(HTTP_PORT, str(self.address)), 20, 'nginx',
             stop=self._daemons['nginx'].require_alive)
         self._daemons['dnsmasq'].require_alive()
 
@@ -286,6 +317,24 @@ class Ironic:
         """Stop everything and delete its state, but for the logs."""
         self.stop()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _free_network():
+    """Choose a network that this machine has no address or route in."""
+    used = []
+    for line in system.run(['ip', '-4', '-o', 'route']).stdout.splitlines():
+        try:
+            used.append(ipaddress.ip_network(line.split()[0]))
+        except ValueError:
+            # "default" leads everywhere.
+            continue
+    for name in NETWORKS:
+        if not any(ipaddress.ip_network(name).overlaps(each)
+                   for each in used):
+            return name
+    raise system.Error(
+        'This machine has routes to all networks that the virtual machines '
+        f'could be on ({", ".join(NETWORKS)}).')
 
 
 def install_checkout(venv, log):

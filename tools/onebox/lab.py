@@ -24,14 +24,11 @@ import time
 import openstack
 from openstack import exceptions
 
-from onebox import ironic
 from onebox import system
 
 CLOUD = 'minicloud'
 NETWORK = 'quintupleo-provision'
 FLAVOR = 'baremetal-small'
-# The allocation pool of Neutron; the DHCP server here has the rest.
-POOL = {'start': '192.0.2.10', 'end': '192.0.2.99'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +69,7 @@ class HostCloud:
 
     def create_images(self, iso):
         """Upload the rescue images and the empty ones."""
-        self.client('quintupleo', 'image', 'create', '--iso', iso)
+        self.client('quintupleo', 'image', 'create', '--replace', '--iso', iso)
 
     def client(self, *words, cloud=CLOUD, check=True):
         """Run the openstack client.
@@ -95,8 +92,12 @@ class HostCloud:
         if not network.subnet_ids:
             self.connection.network.create_subnet(
                 network_id=network.id, name=NETWORK, ip_version=4,
-                cidr=ironic.NETWORK, is_dhcp_enabled=False, gateway_ip=None,
-                allocation_pools=[POOL])
+                cidr=str(self._service.network), is_dhcp_enabled=False,
+                gateway_ip=None,
+                # The DHCP server here has the rest.
+                allocation_pools=[dict(zip(
+                    ('start', 'end'), map(str, self._service.pool),
+                    strict=True))])
         return network.id
 
     def create_server(self, machine, network_id, stage):

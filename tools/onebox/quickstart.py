@@ -89,7 +89,8 @@ class Quickstart:
             with stage.step('network'):
                 network_id = self.host_cloud.create_network()
                 device = network.plug_network(
-                    self.cloud, lab.NETWORK, f'{ironic.ADDRESS}/24')
+                    self.cloud, lab.NETWORK,
+                    f'{self.ironic.address}/{self.ironic.network.prefixlen}')
             server_ids = {}
             for machine in lab.MACHINES:
                 with stage.step(f'server {machine.name}'):

@@ -25,7 +25,7 @@ from onebox import system
 REPOSITORY = ironic.REPOSITORY
 REQUIREMENTS = (*ironic.REQUIREMENTS, '-r',
                 str(REPOSITORY / 'test-requirements.txt'))
-LINTERS = ('ruff', 'flake8', 'hacking', 'bashate')
+LINTERS = ('ruff>=0.14', 'hacking>=7.0.0', 'bashate>=2.1.1')
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell), unit (seconds), functional
 (a real Nova API with a fake hypervisor) and e2e (real guests; minutes). All of
@@ -68,10 +68,11 @@ class Tests:
     def run(self, tier):
         """Run one tier.
 
-        :returns: whether it passed.
+        :raises: Error if a test fails or cannot be run.
         """
         if tier == 'lint':
-            return self._lint()
+            self._lint()
+            return
         with self._shown.stage(f'{tier}: environment'):
             venv = self._venv('ironic', REQUIREMENTS, ironic.CONSTRAINTS)
             ironic.install_checkout(venv, self._logs / 'python-ironic.log')
@@ -82,7 +83,7 @@ class Tests:
             # is the one to look at.
             command += ['--exitfirst', '--capture=no', '--verbose']
         with self._shown.stage(tier):
-            return self._call(command)
+            self._require(self._call(command), tier)
 
     def _lint(self):
         with self._shown.stage('lint: environment'):
@@ -95,13 +96,20 @@ class Tests:
         python = [name for name in listed if _speaks(name, 'py', 'python')]
         shell = [name for name in listed if _speaks(name, 'sh', 'bash')]
         with self._shown.stage('lint'):
-            return all([
+            results = [
                 self._call([venv / 'bin' / 'ruff', 'check', *python]),
                 self._call([venv / 'bin' / 'flake8', '--select', 'H',
                             *python]),
-                self._call([venv / 'bin' / 'bashate', '--ignore', 'E006',
-                            *shell]),
-                self._call(['shellcheck', '--external-sources', *shell])])
+                # E043 takes "(( a == b )) || die" for a mistake.
+                self._call([venv / 'bin' / 'bashate', '--ignore',
+                            'E006,E043', *shell]),
+                self._call(['shellcheck', '--external-sources', *shell])]
+            self._require(all(results), 'lint')
+
+    def _require(self, passed, tier):
+        if not passed:
+            raise system.Error(f'{tier} failed, see above. Logs of what it '
+                               f'ran: {self._logs}')
 
     def _call(self, command):
         sys.stdout.flush()
@@ -111,11 +119,6 @@ class Tests:
             env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(self._state),
                  'PYTHONDONTWRITEBYTECODE': '1',
                  'PYTHONWARNINGS': 'ignore'}).returncode == 0
-
-    def failed(self, tier):
-        """Say where to look after a failure."""
-        print(f'\n{tier} failed. Logs of what it ran: {self._logs}',
-              file=sys.stderr)
 
 
 def _speaks(name, suffix, interpreter):
@@ -148,13 +151,17 @@ def main(argv=None):
     try:
         system.require_root()
         tests = Tests(shown, rest)
-        failures = []
-        for tier in tiers:
-            if not tests.run(tier):
-                failures.append(tier)
-                tests.failed(tier)
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
         return 1
+    failures = []
+    for tier in tiers:
+        try:
+            tests.run(tier)
+        except system.Error as error:
+            failures.append(error)
+            print(f'\n{error.report()}', file=sys.stderr)
     shown.summary()
+    for error in failures:
+        print(f'\n{error}', file=sys.stderr)
     return 1 if failures else 0

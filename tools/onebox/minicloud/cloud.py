@@ -338,7 +338,7 @@ def down(cloud, progress):
     :param cloud: the settings.
     :param progress: where to show what happens.
     """
-    system_services = ('mariadb', 'rabbitmq', 'ovsdb-server', 'ovs-vswitchd',
+    system_services = ('mariadb', 'rabbitmq', 'memcached', 'ovsdb-server', 'ovs-vswitchd',
                        'virtlogd', 'libvirtd')
     with progress.stage('OpenStack services'):
         _stop(cloud, [service for service in services.SERVICES

@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 
 from onebox import processes
+from onebox import system
 from onebox.minicloud import api
 from onebox.minicloud import settings
 
@@ -48,6 +49,23 @@ def amqp(cloud, service):
         with socket.create_connection(address, timeout=5) as client:
             client.sendall(b'AMQP\0\0\x09\x01')
             return len(client.recv(8)) == 8
+    except OSError:
+        return False
+
+
+def memcached_folder(cloud, service):
+    """Make the folder of memcached's socket."""
+    system.make_dir(cloud.run / 'memcached', 0o700)
+
+
+def memcached(cloud, service):
+    """memcached tells its version."""
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(5)
+            client.connect(str(cloud.run / 'memcached' / 'socket'))
+            client.sendall(b'version\r\n')
+            return client.recv(64).startswith(b'VERSION')
     except OSError:
         return False
 

@@ -28,7 +28,7 @@ from onebox import system
 
 DEVICE = pathlib.Path('/dev/kvm')
 MARKER = b'KVM-BOOTS'
-TIMEOUT = 20
+TIMEOUT = 10
 GUEST_USER = 'libvirt-qemu'
 
 

@@ -111,6 +111,14 @@ SERVICES = (
         ready=health.amqp,
     ),
     Service(
+        name='memcached',
+        packages=('memcached',),
+        prepare=health.memcached_folder,
+        command=('memcached', '-u', 'root', '-m', '32', '-a', '0700', '-s',
+                 '{run}/memcached/socket'),
+        ready=health.memcached,
+    ),
+    Service(
         name='keystone',
         ports=('keystone',),
         files={'keystone/keystone.conf': _ini(config.keystone),
@@ -119,7 +127,7 @@ SERVICES = (
         schema=(('keystone-manage', '--config-file={etc}/keystone/keystone.conf',
                  'db_sync'),),
         prepare=keys.fernet,
-        after=('mariadb',),
+        after=('mariadb', 'memcached'),
         command=('{bin}/uwsgi', '--ini', '{etc}/keystone/uwsgi.ini'),
         ready=health.http('keystone', '/v3'),
     ),

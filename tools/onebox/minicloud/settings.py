@@ -51,6 +51,7 @@ REQUIREMENTS = (
     # Later releases cannot run UEFI guests on the libvirt of Debian 12.
     'nova==32.*',
     'PyMySQL',
+    'python-memcached',
     'pyuwsgi',
     'python-openstackclient',
 )

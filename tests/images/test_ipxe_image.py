@@ -1,0 +1,71 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The rescue image boots, whatever the network does at first."""
+
+import os
+import shutil
+
+import pytest
+
+from tests.images import machine
+
+IMAGE = os.path.join(machine.IMAGES_DIR, 'ipxe.iso')
+
+pytestmark = pytest.mark.skipif(
+    not os.path.exists(IMAGE) or not shutil.which('qemu-system-x86_64'),
+    reason='needs QEMU and %s, see tools/build-ipxe-image' % IMAGE)
+
+
+@pytest.mark.parametrize('card', ['virtio-net-pci', 'e1000'])
+@pytest.mark.parametrize('firmware', ['bios', 'uefi'])
+def test_boots_from_the_card_that_answers_at_last(tmp_path, firmware, card):
+    """Two cards, no DHCP; then one answers, first with bad boot files."""
+    boot_file = tmp_path / 'tftp' / 'boot.ipxe'
+    boot_file.parent.mkdir()
+    arguments = ['-m', '512', '-cdrom', IMAGE]
+    for number in (0, 1):
+        # Hubs, so that a network can be plugged in behind the card later.
+        arguments += [
+            '-netdev', 'hubport,hubid=%d,id=net%d' % (number, number),
+            '-device', '%s,netdev=net%d,romfile=,mac=52:54:00:00:00:0%d'
+            % (card, number, number)]
+
+    with machine.Machine(str(tmp_path), firmware, arguments) as guest:
+        guest.wait_for('quintupleo rescue image: iPXE', 60)
+        guest.wait_for('no DHCP answer on net0 .52:54:00:00:00:00', 60)
+        guest.wait_for('no DHCP answer on net1 .52:54:00:00:00:01', 60)
+
+        guest.monitor('netdev_add user,id=late,tftp=%s,bootfile=boot.ipxe'
+                      % boot_file.parent)
+        guest.monitor('netdev_add hubport,hubid=1,id=plug,netdev=late')
+        guest.wait_for('no boot from net1', 90)
+        guest.wait_for('IP 10.0.2.15, next-server 10.0.2.2, '
+                       'filename boot.ipxe', 5)
+
+        boot_file.write_text('#!ipxe\necho First script\nno-such-command\n')
+        guest.wait_for('First script', 90)
+        guest.wait_for('no boot from net1', 30)
+
+        boot_file.write_text('#!ipxe\necho Second script\nexit\n')
+        guest.wait_for('Second script', 90)
+        guest.wait_for('the boot file of net1 .* came back', 30)
+        guest.wait_for('waiting for DHCP on net0', 30)
+
+
+@pytest.mark.parametrize('firmware', ['bios', 'uefi'])
+def test_says_that_there_is_no_network_card(tmp_path, firmware):
+    arguments = ['-m', '512', '-cdrom', IMAGE, '-nic', 'none']
+    with machine.Machine(str(tmp_path), firmware, arguments) as guest:
+        guest.wait_for('no network card found', 60)
+        guest.wait_for('quintupleo rescue image: iPXE', 60)
+        guest.wait_for('no network card found', 60)

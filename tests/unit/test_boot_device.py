@@ -1,0 +1,62 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from quintupleo_power import boot_device
+from quintupleo_power import transitions
+from tests.unit import base
+
+DISK = transitions.Device.DISK
+PXE = transitions.Device.PXE
+
+
+class BootDeviceTestCase(base.DriverTestCase):
+
+    def wished(self):
+        self.node.refresh()
+        return boot_device.wished(self.node)
+
+    def test_nothing_is_wished_at_first(self):
+        self.assertEqual((None, None), self.wished())
+
+    def test_wish_for_all_boots(self):
+        boot_device.record(self.node, PXE, persistent=True)
+        self.assertEqual((PXE, True), self.wished())
+
+    def test_wish_for_one_boot_comes_first(self):
+        boot_device.record(self.node, DISK, persistent=True)
+        boot_device.record(self.node, PXE, persistent=False)
+        self.assertEqual((PXE, False), self.wished())
+
+    def test_wish_for_all_boots_ends_one_for_one_boot(self):
+        boot_device.record(self.node, PXE, persistent=False)
+        boot_device.record(self.node, DISK, persistent=True)
+        self.assertEqual((DISK, True), self.wished())
+
+    def test_boot_ends_the_wish_for_one_boot(self):
+        boot_device.record(self.node, DISK, persistent=True)
+        boot_device.record(self.node, PXE, persistent=False)
+        boot_device.booted(self.node)
+        self.assertEqual((DISK, True), self.wished())
+
+    def test_boot_leaves_the_wish_for_all_boots(self):
+        boot_device.record(self.node, PXE, persistent=True)
+        boot_device.booted(self.node)
+        self.assertEqual((PXE, True), self.wished())
+
+    def test_what_others_keep_with_the_node_stays(self):
+        self.node.set_driver_internal_info('agent_url', 'http://a')
+        self.node.save()
+        boot_device.record(self.node, PXE, persistent=False)
+        boot_device.booted(self.node)
+        self.node.refresh()
+        self.assertEqual({'agent_url': 'http://a'},
+                         self.node.driver_internal_info)

@@ -1,0 +1,687 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+from ironic.common import boot_devices
+from ironic.common import exception
+from ironic.common import states
+import requests
+
+from quintupleo_power import power
+from quintupleo_power import transitions
+from tests.unit import base
+from tests.unit import host_cloud_fixture
+from tests.unit import nova_model
+
+RUNNING = nova_model.RUNNING
+SHUTDOWN = nova_model.SHUTDOWN
+
+
+class PowerTestCase(base.DriverTestCase):
+    """What the tests of power requests have in common."""
+
+    def wish(self, device, persistent=False):
+        with self.acquire() as task:
+            task.driver.management.set_boot_device(task, device, persistent)
+
+    def set_power(self, power_state, timeout=None):
+        with self.acquire() as task:
+            task.driver.power.set_power_state(task, power_state, timeout)
+
+    def reboot(self, timeout=None):
+        with self.acquire() as task:
+            task.driver.power.reboot(task, timeout)
+
+    def get_power(self):
+        with self.acquire(shared=True) as task:
+            return task.driver.power.get_power_state(task)
+
+    def next_device(self):
+        with self.acquire(shared=True) as task:
+            return task.driver.management.get_boot_device(task)
+
+    def refused(self, call, *args, **kwargs):
+        """Call; expect the exception that Ironic's RPC layer passes on."""
+        return self.assertRaises(exception.DriverOperationError, call,
+                                 *args, **kwargs)
+
+    def assert_sent(self, *actions):
+        self.assertEqual(list(actions), self.host_cloud.sent)
+
+    def assert_server_is(self, vm_state, power_state):
+        self.assertEqual((vm_state, power_state, None), (
+            self.server.vm_state, self.server.power_state,
+            self.server.task[0]))
+
+
+class InterfaceTestCase(PowerTestCase):
+
+    def test_supports_every_power_request_of_ironic(self):
+        with self.acquire(shared=True) as task:
+            self.assertEqual(
+                {states.POWER_ON, states.POWER_OFF, states.REBOOT,
+                 states.SOFT_POWER_OFF, states.SOFT_REBOOT},
+                set(task.driver.power.get_supported_power_states(task)))
+
+    def test_properties_name_the_required_key_as_required(self):
+        with self.acquire(shared=True) as task:
+            properties = task.driver.power.get_properties()
+        self.assertIn('Required', properties['quintupleo_server'])
+        self.assertEqual(7, len(properties))
+
+    def test_unknown_power_state_is_refused_before_any_request(self):
+        error = self.assertRaises(exception.InvalidParameterValue,
+                                  self.set_power, 'hibernate')
+        self.assert_says(error, self.node.uuid, "'hibernate'")
+        self.assertEqual([], self.host_cloud.requests)
+
+    def test_node_is_locked_for_changes(self):
+        with self.acquire(shared=True) as task:
+            self.assertRaises(exception.ExclusiveLockRequired,
+                              task.driver.power.reboot, task)
+            self.assertRaises(exception.ExclusiveLockRequired,
+                              task.driver.power.set_power_state, task,
+                              states.POWER_ON)
+
+    def test_ironic_picks_this_driver_for_power_and_management(self):
+        self.assertEqual('quintupleo', self.node.driver)
+        with self.acquire(shared=True) as task:
+            self.assertIsInstance(task.driver.power, power.QuintupleoPower)
+            self.assertEqual('quintupleo', task.node.get_interface(
+                'management'))
+
+
+class RequestsTestCase(PowerTestCase):
+    """Each request from the states that it usually meets."""
+
+    def test_power_off_stops(self):
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+        self.assert_server_is('stopped', SHUTDOWN)
+
+    def test_soft_power_off_stops_with_novas_clean_shutdown(self):
+        self.set_power(states.SOFT_POWER_OFF)
+        self.assert_sent('stop')
+        self.assert_server_is('stopped', SHUTDOWN)
+
+    def test_power_on_starts_from_disk_when_nothing_was_wished(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('start')
+        self.assert_server_is('active', RUNNING)
+
+    def test_power_on_of_a_running_node_does_nothing(self):
+        self.set_power(states.POWER_ON)
+        self.assert_sent()
+
+    def test_power_off_of_a_node_that_is_off_does_nothing(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent()
+
+    def test_reboot_is_hard(self):
+        self.reboot()
+        self.assert_sent('hard reboot')
+
+    def test_reboot_as_a_power_state_is_hard_too(self):
+        self.set_power(states.REBOOT)
+        self.assert_sent('hard reboot')
+
+    def test_soft_reboot_is_soft(self):
+        self.set_power(states.SOFT_REBOOT)
+        self.assert_sent('soft reboot')
+
+    def test_reboot_of_a_node_that_is_off_powers_it_on(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.reboot()
+        self.assert_sent('start')
+
+    def test_server_in_error_is_rebooted(self):
+        self.set_server('error', 0)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('hard reboot')
+
+    def test_server_by_name(self):
+        self.set_driver_info(quintupleo_server='machine-0')
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+
+    def test_rescue_names_the_image_of_the_servers_boot_mode(self):
+        uefi = self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
+        self.host_cloud.images[self.server.image]['hw_firmware_type'] = 'uefi'
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assertIn(uefi['id'], self.bodies_of_actions()[0])
+
+    def test_rescue_names_the_image_of_the_node(self):
+        own = self.host_cloud.add_rescue_image('my-own')
+        self.set_driver_info(quintupleo_rescue_image='my-own')
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assertIn(own['id'], self.bodies_of_actions()[0])
+
+    def test_volume_backed_server_boots_as_the_node_says(self):
+        uefi = self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
+        self.server.image = None
+        self.node.properties = {'capabilities': 'boot_mode:uefi'}
+        self.node.save()
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assertIn(uefi['id'], self.bodies_of_actions()[0])
+
+    def bodies_of_actions(self):
+        return [body for body in self.host_cloud.bodies if 'rescue' in body]
+
+
+class SequencesTestCase(PowerTestCase):
+    """What Ironic asks for, one after the other."""
+
+    def test_deployment(self):
+        # Ironic: boot the ramdisk.
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assert_server_is('rescued', RUNNING)
+        # The image is written: boot the disk from now on, off and on again.
+        self.wish(boot_devices.DISK, persistent=True)
+        self.assert_server_is('rescued', RUNNING)
+        self.server.power_state = SHUTDOWN
+        self.assertEqual(states.POWER_OFF, self.get_power())
+        self.set_power(states.POWER_OFF)
+        self.set_power(states.POWER_ON)
+        self.assert_server_is('active', RUNNING)
+        self.assert_sent('rescue', 'unrescue')
+        self.assertEqual({'boot_device': 'disk', 'persistent': True},
+                         self.next_device())
+
+    def test_cleaning_starts_and_ends_with_the_node_off(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assert_server_is('rescued', RUNNING)
+        self.set_power(states.POWER_OFF)
+        self.assert_server_is('stopped', SHUTDOWN)
+        self.assert_sent('rescue', 'unrescue', 'stop')
+
+    def test_operator_boots_the_network_again_and_again(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.reboot()
+        self.reboot()
+        self.set_power(states.POWER_OFF)
+        self.set_power(states.POWER_ON)
+        self.assert_server_is('rescued', RUNNING)
+        self.assert_sent('rescue', 'unrescue', 'rescue', 'unrescue', 'stop',
+                         'rescue')
+
+    def test_ramdisk_that_reboots_into_the_disk(self):
+        self.set_server('rescued', RUNNING)
+        self.wish(boot_devices.DISK, persistent=True)
+        self.reboot()
+        self.assert_sent('unrescue')
+        self.assert_server_is('active', RUNNING)
+
+
+class OneTimeDeviceTestCase(PowerTestCase):
+
+    def test_is_consumed_by_the_boot_that_used_it(self):
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.reboot()
+        self.assert_sent('rescue', 'unrescue')
+
+    def test_gives_way_to_the_persistent_device(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.wish(boot_devices.DISK)
+        self.reboot()
+        self.assert_sent('hard reboot')
+        self.assertEqual({'boot_device': 'pxe', 'persistent': True},
+                         self.next_device())
+
+    def test_is_kept_by_power_off(self):
+        self.wish(boot_devices.PXE)
+        self.set_power(states.POWER_OFF)
+        self.assertEqual({'boot_device': 'pxe', 'persistent': False},
+                         self.next_device())
+
+    def test_is_kept_when_nothing_had_to_boot(self):
+        self.wish(boot_devices.PXE)
+        self.set_power(states.POWER_ON)
+        self.assert_sent()
+        self.assertEqual({'boot_device': 'pxe', 'persistent': False},
+                         self.next_device())
+
+    def test_is_kept_when_the_boot_failed(self):
+        self.wish(boot_devices.PXE)
+        self.host_cloud.fail_action('rescue', 'No space left on device')
+        self.refused(self.reboot)
+        self.assertEqual({'boot_device': 'pxe', 'persistent': False},
+                         self.next_device())
+
+    def test_survives_a_restart_of_the_conductor(self):
+        self.wish(boot_devices.PXE)
+        self.forget_clouds()
+        self.node.refresh()
+        self.reboot()
+        self.assert_sent('rescue')
+
+
+class TroubleTestCase(PowerTestCase):
+    """What a host cloud does on worse days."""
+
+    def test_conflict_is_planned_anew_from_the_state_as_it_is_then(self):
+        self.host_cloud.fail('POST', '/action$', (
+            409, "Cannot 'reboot' instance while it is in vm_state stopped"))
+        self.reboot()
+        self.assert_sent('hard reboot')
+
+    def test_lasting_conflict_ends_with_novas_own_sentence(self):
+        self.host_cloud.fail('POST', '/action$', (
+            409, f'Instance {self.server.id} is locked'), times=99)
+        self.assert_says(self.refused(self.reboot), self.node.uuid, '409',
+                         'is locked')
+
+    def test_conflict_in_the_middle_is_finished_from_there(self):
+        self.set_server('rescued', RUNNING)
+        self.host_cloud.fail('POST', '/action$', 409, skip=1)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('unrescue', 'stop')
+        self.assert_server_is('stopped', SHUTDOWN)
+
+    def test_power_on_that_stumbles_after_unrescue_still_boots_pxe(self):
+        self.set_server('rescued', SHUTDOWN)
+        self.wish(boot_devices.PXE)
+        self.host_cloud.fail('POST', '/action$', 409, skip=1)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('unrescue', 'rescue')
+        self.assert_one_time_device_is_consumed()
+
+    def test_power_on_that_stumbles_after_hard_reboot_still_boots_pxe(self):
+        self.set_server('paused', 3)
+        self.wish(boot_devices.PXE)
+        self.host_cloud.fail('POST', '/action$', 409, skip=1)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('hard reboot', 'rescue')
+        self.assert_one_time_device_is_consumed()
+
+    def test_server_error_on_an_action_is_tried_again_after_a_pause(self):
+        self.host_cloud.fail('POST', '/action$', 503, times=2)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+        self.assertEqual([2.0, 4.0], self.clock.slept[:2])
+
+    def test_lasting_server_error_ends_with_novas_own_sentence(self):
+        self.host_cloud.fail('POST', '/action$', (500, 'Out of rabbits'),
+                             times=99)
+        self.assert_says(self.refused(self.set_power, states.POWER_OFF),
+                         self.node.uuid, '500', 'Out of rabbits')
+        self.assertEqual(power.MAX_PLANS, self.posts())
+
+    def test_too_many_requests_is_tried_again(self):
+        self.host_cloud.fail('POST', '/action$', (429, 'Slow down'))
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+
+    def test_rescue_that_a_proxy_lost_the_answer_of_is_not_sent_twice(self):
+        for call in (self.reboot, lambda: self.set_power(states.POWER_ON)):
+            self.set_server('stopped', SHUTDOWN)
+            self.host_cloud.forget_requests()
+            self.wish(boot_devices.PXE)
+            self.host_cloud.fail('POST', '/action$', 504, carried_out=True)
+            call()
+            self.assert_sent('rescue')
+            self.assert_one_time_device_is_consumed()
+
+    def test_start_that_a_proxy_lost_the_answer_of_is_not_sent_twice(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.host_cloud.fail('POST', '/action$', 504, carried_out=True)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('start')
+
+    def test_stop_that_a_proxy_lost_the_answer_of_is_not_sent_twice(self):
+        self.host_cloud.fail('POST', '/action$', 504, carried_out=True)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+        self.assert_server_is('stopped', SHUTDOWN)
+
+    def test_bad_request_is_not_tried_again(self):
+        self.host_cloud.fail('POST', '/action$', (400, 'Not like that'),
+                             times=99)
+        self.assert_says(self.refused(self.reboot), 'Not like that')
+        self.assertEqual(1, self.posts())
+
+    def test_forbidden_action_is_not_tried_again(self):
+        self.host_cloud.fail('POST', '/action$', (
+            403, 'Policy does not allow os_compute_api:servers:reboot'))
+        self.assert_says(self.refused(self.reboot), '403', 'Policy')
+        self.assertEqual(1, self.posts())
+
+    def test_rescue_image_that_vanished_is_looked_up_anew(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.reboot()
+        del self.host_cloud.images[self.rescue_image['id']]
+        self.host_cloud.add_rescue_image()
+        self.set_server('active', RUNNING)
+        # What was kept of the old image leads into an error just once.
+        self.refused(self.reboot)
+        self.reboot()
+        self.assert_server_is('rescued', RUNNING)
+
+    def test_missing_rescue_image_leaves_the_server_as_it_was(self):
+        self.set_server('rescued', SHUTDOWN)
+        self.host_cloud.images.clear()
+        self.wish(boot_devices.PXE)
+        self.assert_says(self.refused(self.set_power, states.POWER_ON),
+                         '[quintupleo]rescue_image_bios',
+                         "No image is named 'quintupleo-rescue-bios'")
+        self.assert_sent()
+
+    def test_read_that_fails_while_an_action_goes_on_is_passed_over(self):
+        self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503,
+                             skip=1, times=2)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+
+    def test_lost_connection_while_an_action_goes_on_is_passed_over(self):
+        self.host_cloud.fail('GET', f'/servers/{self.server.id}$',
+                             requests.exceptions.ConnectTimeout('gone'),
+                             skip=1, times=2)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+
+    def test_unfinished_event_is_read_again(self):
+        self.host_cloud.fail('GET', '/os-instance-actions/', 503, times=2)
+        self.set_power(states.POWER_OFF)
+        self.assertEqual(3, self.count('/os-instance-actions/'))
+
+    def test_cloud_that_shows_no_events_is_judged_by_the_server(self):
+        self.host_cloud.fail('GET', '/os-instance-actions/', 403, times=99)
+        self.set_power(states.POWER_OFF)
+        self.assert_server_is('stopped', SHUTDOWN)
+        self.host_cloud.fail_action('start', 'not shown')
+        self.assert_says(self.refused(self.set_power, states.POWER_ON),
+                         'was SHUTOFF with power state 4 after start')
+
+    def test_action_that_nova_gave_up_tells_novas_reason(self):
+        self.host_cloud.fail_action('stop', 'Libvirt is not in the mood')
+        self.assert_says(
+            self.refused(self.set_power, states.POWER_OFF), self.node.uuid,
+            f'Nova could not stop server {self.server.id}',
+            'Libvirt is not in the mood')
+        self.assert_sent('stop')
+
+    def test_action_that_ends_in_error_tells_the_servers_fault(self):
+        self.host_cloud.fail_action(
+            'hard reboot', 'Exception', vm_state='error', power_state=0,
+            fault='No valid host was found')
+        self.assert_says(self.refused(self.reboot),
+                         'No valid host was found')
+
+    def test_guest_that_died_at_once_is_not_called_on(self):
+        self.set_server('stopped', SHUTDOWN)
+        serve = self.host_cloud._end_task
+
+        def end_task(server):
+            serve(server)
+            server.power_state = SHUTDOWN
+
+        self.host_cloud._end_task = end_task
+        self.assert_says(self.refused(self.set_power, states.POWER_ON),
+                         'was ACTIVE with power state 4 after start')
+
+    def test_action_that_never_ends_is_given_up_in_time(self):
+        self.host_cloud.reads_per_task = 10 ** 6
+        begun = self.clock.now
+        self.assert_says(
+            self.refused(self.set_power, states.POWER_OFF, timeout=30),
+            '"stop" of server', 'did not end within the time',
+            'powering-off')
+        self.assertLessEqual(30, self.clock.now - begun)
+        self.assertGreater(40, self.clock.now - begun)
+        self.assert_sent('stop')
+
+    def test_without_a_timeout_the_configured_one_counts(self):
+        self.config(action_timeout=60, group='quintupleo')
+        self.host_cloud.reads_per_task = 10 ** 6
+        begun = self.clock.now
+        self.refused(self.reboot)
+        self.assertLessEqual(60, self.clock.now - begun)
+        self.assertGreater(70, self.clock.now - begun)
+
+    def test_time_is_for_all_actions_of_a_request_together(self):
+        self.set_server('rescued', RUNNING)
+        self.host_cloud.reads_per_task = 10
+        self.refused(self.set_power, states.POWER_OFF, timeout=20)
+        self.assert_sent('unrescue', 'stop')
+
+    def test_task_of_somebody_else_is_waited_for(self):
+        self.host_cloud.begin_task(self.server, 'powering-off', 3,
+                                   'stopped', SHUTDOWN)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('start')
+
+    def test_task_that_already_leads_there_is_all_that_is_needed(self):
+        self.host_cloud.begin_task(self.server, 'powering-off', 3,
+                                   'stopped', SHUTDOWN)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent()
+
+    def test_task_of_somebody_else_that_never_ends_is_given_up(self):
+        self.host_cloud.begin_task(self.server, 'image_snapshot', 10 ** 6,
+                                   'active', RUNNING)
+        self.assert_says(self.refused(self.reboot), 'image_snapshot')
+        self.assert_sent()
+
+    def test_server_that_permits_no_action_is_refused_with_what_helps(self):
+        for vm_state, sentence in (('shelved_offloaded', 'unshelve'),
+                                   ('resized', 'resize confirm'),
+                                   ('building', 'still being built'),
+                                   ('soft-delete', 'restore')):
+            self.set_server(vm_state)
+            self.assert_says(self.refused(self.reboot), self.server.id,
+                             'a reboot is refused', sentence)
+        self.assert_sent()
+
+    def test_server_deleted_in_the_middle_is_said_to_be_gone(self):
+        serve = self.host_cloud._begin
+
+        def begin(server, *args):
+            serve(server, *args)
+            server.vm_state = 'deleted'
+
+        self.host_cloud._begin = begin
+        self.assert_says(self.refused(self.reboot), self.server.id,
+                         'does not exist')
+
+    def posts(self):
+        return self.count('/action', 'POST')
+
+    def count(self, path, method='GET'):
+        return sum(1 for request in self.host_cloud.requests
+                   if path in request and request.startswith(method))
+
+    def assert_one_time_device_is_consumed(self):
+        self.node.refresh()
+        self.assertEqual({}, self.node.driver_internal_info)
+
+
+class GetPowerStateTestCase(PowerTestCase):
+
+    def test_of_each_state(self):
+        for vm_state, power_state, expected in (
+                ('active', RUNNING, states.POWER_ON),
+                ('active', SHUTDOWN, states.POWER_OFF),
+                ('stopped', SHUTDOWN, states.POWER_OFF),
+                ('rescued', RUNNING, states.POWER_ON),
+                ('rescued', SHUTDOWN, states.POWER_OFF),
+                ('paused', 3, states.POWER_ON),
+                ('suspended', 7, states.POWER_OFF),
+                ('shelved', SHUTDOWN, states.POWER_OFF),
+                ('shelved_offloaded', SHUTDOWN, states.POWER_OFF),
+                ('resized', RUNNING, states.POWER_ON)):
+            self.forget_clouds()
+            self.set_server(vm_state, power_state)
+            self.assertEqual(expected, self.get_power(), vm_state)
+
+    def test_task_in_progress_counts_as_its_target(self):
+        for task, vm_state, power_state, expected in (
+                ('powering-on', 'stopped', SHUTDOWN, states.POWER_ON),
+                ('powering-off', 'active', RUNNING, states.POWER_OFF),
+                ('rescuing', 'stopped', SHUTDOWN, states.POWER_ON),
+                ('unrescuing', 'rescued', SHUTDOWN, states.POWER_ON),
+                ('rebooting_hard', 'active', SHUTDOWN, states.POWER_ON)):
+            self.forget_clouds()
+            self.set_server(vm_state, power_state)
+            self.host_cloud.begin_task(self.server, task, 9, vm_state,
+                                       power_state)
+            self.assertEqual(expected, self.get_power(), task)
+
+    def test_error_tells_novas_fault(self):
+        self.set_server('error', 0)
+        self.server.fault = 'Guest burnt down'
+        self.assert_says(self.refused(self.get_power), self.server.id,
+                         'ERROR', 'neither on nor off', 'Guest burnt down')
+
+    def test_states_that_are_neither_on_nor_off_are_errors(self):
+        for vm_state, word in (('building', 'BUILD'),
+                               ('soft-delete', 'SOFT_DELETED'),
+                               ('rusty', 'UNKNOWN')):
+            self.forget_clouds()
+            self.set_server(vm_state)
+            self.assert_says(self.refused(self.get_power), word)
+
+    def test_deleted_server_is_an_error_and_not_off(self):
+        self.set_server('deleted')
+        self.assert_says(self.refused(self.get_power), self.node.uuid,
+                         self.server.id, 'does not exist')
+
+    def test_server_whose_cell_is_down_is_an_error(self):
+        # Nova then leaves out most of the keys.
+        self.host_cloud._server_body = lambda server: {
+            'id': server.id, 'status': 'UNKNOWN', 'links': []}
+        self.assert_says(self.refused(self.get_power), self.node.uuid,
+                         'OS-EXT-STS:vm_state')
+
+    def test_failing_api_is_an_error(self):
+        for status in (500, 503, 403, 429):
+            self.forget_clouds()
+            self.host_cloud.fail('GET', '/servers/', status)
+            self.assert_says(self.refused(self.get_power), str(status))
+
+    def test_unreachable_cloud_is_an_error(self):
+        self.host_cloud.fail('GET', '/servers/',
+                             requests.exceptions.ConnectionError('gone'))
+        self.assert_says(self.refused(self.get_power), self.node.uuid,
+                         'cannot be reached')
+
+    def test_answer_that_is_not_json_is_an_error(self):
+        self.host_cloud._nova = lambda request, context: '<html>Hi</html>'
+        self.assert_says(self.refused(self.get_power), 'not JSON')
+
+    def test_reading_is_shared_for_as_long_as_configured(self):
+        self.get_power()
+        self.host_cloud.forget_requests()
+        self.get_power()
+        self.assertEqual([], self.host_cloud.requests)
+        self.clock.now += 5.0
+        self.get_power()
+        self.assertEqual(1, len(self.host_cloud.requests))
+
+    def test_reading_is_not_shared_if_so_configured(self):
+        self.config(server_list_max_age=0, group='quintupleo')
+        self.get_power()
+        self.host_cloud.forget_requests()
+        self.get_power()
+        self.assertEqual(1, len(self.host_cloud.requests))
+
+    def test_reading_from_before_an_action_does_not_count_after_it(self):
+        self.get_power()
+        self.set_power(states.POWER_OFF)
+        self.assertEqual(states.POWER_OFF, self.get_power())
+
+
+class RequestCountTestCase(PowerTestCase):
+    """Requests to the host cloud when the conductor has been up a while."""
+
+    def setUp(self):
+        super().setUp()
+        # Token, version documents and the pace of actions are known then.
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.set_power(states.POWER_OFF)
+        self.set_power(states.POWER_ON)
+        self.clock.now += 60
+        self.host_cloud.forget_requests()
+
+    def assert_requests(self, *expected):
+        """Check methods and last path elements of the requests, in order."""
+        self.assertEqual(list(expected), [
+            'event' if '/os-instance-actions/' in request else
+            'action' if request.endswith('/action') else
+            'server' if request.endswith(self.server.id) else request
+            for request in self.host_cloud.requests])
+
+    def test_pxe_and_reboot_from_active_with_validation(self):
+        self.validate()
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assert_requests('server', 'server', 'action', 'server',
+                             'server', 'event')
+        self.assertGreaterEqual(8, len(self.host_cloud.requests))
+
+    def test_power_off(self):
+        self.set_power(states.POWER_OFF)
+        self.assert_requests('server', 'action', 'server', 'server', 'event')
+
+    def test_power_on_from_shutoff(self):
+        self.set_power(states.POWER_OFF)
+        self.host_cloud.forget_requests()
+        self.set_power(states.POWER_ON)
+        self.assert_requests('server', 'action', 'server', 'server', 'event')
+
+    def test_setting_the_device_asks_nothing(self):
+        self.wish(boot_devices.PXE)
+        self.assert_requests()
+
+    def test_power_state(self):
+        self.get_power()
+        self.assert_requests('server')
+
+    def test_request_that_has_nothing_to_do(self):
+        self.set_power(states.POWER_ON)
+        self.assert_requests('server')
+
+    def test_first_look_comes_when_the_action_usually_ends(self):
+        self.host_cloud.reads_per_task = 0
+        self.set_power(states.POWER_OFF)
+        self.assert_requests('server', 'action', 'server', 'event')
+
+
+class OldComputeTestCase(PowerTestCase):
+    """A compute API that does not show image properties with the server."""
+
+    def make_host_cloud(self):
+        return host_cloud_fixture.FakeHostCloud(microversion='2.90')
+
+    def test_boot_mode_is_read_from_the_image(self):
+        uefi = self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
+        self.host_cloud.images[self.server.image]['hw_firmware_type'] = 'uefi'
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assertTrue(any(uefi['id'] in body
+                            for body in self.host_cloud.bodies))
+
+    def test_server_whose_image_is_gone_boots_as_the_node_says(self):
+        del self.host_cloud.images[self.server.image]
+        self.node.properties = {'capabilities': 'boot_mode:bios'}
+        self.node.save()
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        self.assertTrue(any(self.rescue_image['id'] in body
+                            for body in self.host_cloud.bodies))
