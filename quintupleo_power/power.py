@@ -200,11 +200,9 @@ def _carry_out(node, info, host, request, device, deadline, sent):
         if request is transitions.Request.POWER_ON:
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
-    actions = _plan(server, request, device)
-    if not actions:
-        # Nova contradicts a plan that does not fit, but not an empty one.
+    elif not _nova_checks(server.state, request, device):
         server = host.settle(host.server(info.server), deadline)
-        actions = _plan(server, request, device)
+    actions = _plan(server, request, device)
     # Known before the first action: a missing image must not leave a
     # sequence half done.
     image = (_rescue_image(node, info, host, server)
@@ -235,6 +233,18 @@ def _has_booted(state, request, device, last_sent):
     # A reboot leaves nothing in the state by which to know that it happened.
     return request is transitions.Request.POWER_ON or last_sent not in (
         transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
+
+
+def _nova_checks(state, request, device):
+    """Whether Nova would contradict a plan from an outdated reading.
+
+    It cannot contradict an empty plan or a refusal, and it does not when a
+    rescued guest has switched itself off before a plan of two actions.
+    """
+    try:
+        return len(transitions.plan(state, request, device)) == 1
+    except transitions.Refused:
+        return False
 
 
 def _plan(server, request, device):

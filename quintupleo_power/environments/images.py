@@ -12,11 +12,14 @@
 
 """The images that the host cloud needs, made once by its tenant."""
 
+import contextlib
 import dataclasses
 import hashlib
 import io
 import os
+import re
 
+from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
 
 BOOT_MODES = ('bios', 'uefi')
@@ -30,6 +33,9 @@ EMPTY_SIZE = 1024 * 1024
 _ISO_MAGIC = b'CD001'
 _ISO_MAGIC_OFFSET = 32769
 _CHUNK = 1024 * 1024
+
+# In other states an image has no content: a killed run left it.
+_COMPLETE = ('active', 'deactivated')
 
 _BOOT_MODE_PROPERTIES = {
     'bios': {},
@@ -147,24 +153,34 @@ def create(connection, name, content, replace=False):
     """
     try:
         present = _present(connection, name)
-        if present is not None and _same(present, content):
+        if present is None:
+            return _upload(connection, name, content), 'made'
+        if _same(present, content):
             return present.id, 'unchanged'
-        if present is not None and not replace:
+        if present.status in _COMPLETE and not replace:
             raise ImageError(
                 f"Image '{name}' ({present.id}) exists with other content "
                 'or properties: use --replace, or another --prefix')
+        # First the new one: what fails leaves the old one in place.
         made = _upload(connection, name, content)
-        if present is not None:
-            connection.image.delete_image(present)
-        return made.id, 'made' if present is None else 'replaced'
-    except exceptions.SDKException as exc:
+        connection.image.delete_image(present)
+        return made, 'replaced'
+    except (exceptions.SDKException, ks_exceptions.ClientException) as exc:
         raise ImageError(f"Image '{name}' could not be made: "
-                         f'{getattr(exc, "details", None) or exc}')
+                         f'{_explanation(exc)}')
+
+
+def _explanation(exc):
+    # Glance answers in HTML, openstacksdk adds the URL.
+    told = getattr(exc, 'details', None) or str(exc)
+    return ' '.join(re.sub('<[^>]*>', ' ', told).split())
 
 
 def _present(connection, name):
-    found = list(connection.image.images(
-        name=name, owner=connection.current_project_id))
+    # Glance compares names as its database does, often without case.
+    found = [image for image in connection.image.images(
+        name=name, owner=connection.current_project_id)
+        if image.name == name]
     if len(found) > 1:
         raise ImageError(
             f"{len(found)} images of this project are named '{name}' ("
@@ -201,8 +217,10 @@ def _upload(connection, name, content):
                 f'/images/{image_id}/file', data=source,
                 headers={'Content-Type': 'application/octet-stream',
                          'Content-Length': str(size)}))
-        return image.get_image(image_id)
+        return image_id
     except BaseException:
         # An image without content would only be in the way.
-        image.delete_image(image_id, ignore_missing=True)
+        with contextlib.suppress(exceptions.SDKException,
+                                 ks_exceptions.ClientException):
+            image.delete_image(image_id)
         raise

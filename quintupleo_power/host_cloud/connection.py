@@ -133,11 +133,7 @@ class Service:
                 f'{self._title} does not accept the credentials: '
                 f'{_explanation(exc)}')
         except ks_exceptions.HttpError as exc:
-            raise _KINDS.get(exc.http_status, errors.ServerError
-                             if exc.http_status >= 500
-                             else errors.BadRequest)(
-                f'{self._title} answered {exc.http_status} to {exc.method}: '
-                f'{_explanation(exc)}')
+            raise self._told(exc)
         except (ks_exceptions.AuthorizationFailure,
                 ks_exceptions.MissingAuthMethods) as exc:
             raise errors.AuthenticationFailed(
@@ -155,6 +151,16 @@ class Service:
                 raise
             raise errors.CloudMisconfigured(
                 f'{self._title} cannot be used: {exc}')
+
+    def _told(self, exc):
+        if exc.http_status == 404 and str(exc.url).endswith('/auth/tokens'):
+            return errors.CloudMisconfigured(
+                f'{self._title} cannot be used: there is no identity service '
+                'at that address (HTTP 404): check auth_url')
+        kind = _KINDS.get(exc.http_status, errors.ServerError
+                          if exc.http_status >= 500 else errors.BadRequest)
+        return kind(f'{self._title} answered {exc.http_status} to '
+                    f'{exc.method}: {_explanation(exc)}')
 
 
 _KINDS = {

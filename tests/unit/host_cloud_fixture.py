@@ -18,6 +18,7 @@ tests/functional, which run against one.
 """
 
 import dataclasses
+import hashlib
 import json
 import re
 import time as real_time
@@ -210,7 +211,7 @@ class FakeHostCloud(fixtures.Fixture):
         context.headers['x-openstack-request-id'] = (
             f'req-{uuidutils.generate_uuid()}')
         self.requests.append(f'{request.method} {request.path}')
-        self.bodies.append(request.text or '')
+        self.bodies.append(request.text if request.method == 'POST' else '')
         fault = self._next_fault(request)
         if fault:
             if fault.carried_out:
@@ -398,15 +399,30 @@ class FakeHostCloud(fixtures.Fixture):
             return {'versions': [{
                 'id': 'v2.17', 'status': 'CURRENT', 'links': [
                     {'rel': 'self', 'href': f'{IMAGE_URL}/v2/'}]}]}
+        if request.method == 'POST':
+            context.status_code = 201
+            return self.add_image(**{'status': 'queued', **request.json()})
         if len(path) == 2:
-            wanted = parse.parse_qs(request.query).get('name', [''])[0]
-            return {'images': [image for image in self.images.values()
-                               if image['name'].lower() == wanted.lower()]}
+            wanted = {key: values[0].lower() for key, values in
+                      parse.parse_qs(request.query).items()}
+            return {'images': [
+                image for image in self.images.values()
+                if all(str(image.get(key, '')).lower() == value
+                       for key, value in wanted.items())]}
         if path[2] not in self.images:
             context.status_code = 404
             return ('<html><head><title>404 Not Found</title></head><body>'
                     '<h1>404 Not Found</h1>No image found with ID '
                     f'{path[2]}<br /><br /></body></html>')
+        if request.method == 'DELETE':
+            context.status_code = 204
+            return self.images.pop(path[2]) and None
+        if request.method == 'PUT':
+            context.status_code = 204
+            content = request.body.read()
+            return self.images[path[2]].update(
+                status='active', size=len(content), os_hash_algo='sha512',
+                os_hash_value=hashlib.sha512(content).hexdigest())
         return self.images[path[2]]
 
 

@@ -628,16 +628,47 @@ class RequestCountTestCase(PowerTestCase):
             for request in self.host_cloud.requests])
 
     def test_pxe_and_reboot_from_active_with_validation(self):
+        self.set_power(states.REBOOT)
+        self.clock.now += 60
+        self.assert_server_is('active', RUNNING)
+        self.host_cloud.forget_requests()
         self.validate()
         self.wish(boot_devices.PXE)
         self.reboot()
-        self.assert_requests('server', 'server', 'action', 'server',
-                             'server', 'event')
+        self.assert_requests('server', 'action', 'server', 'server', 'event')
+        self.assert_server_is('rescued', RUNNING)
         self.assertGreaterEqual(8, len(self.host_cloud.requests))
 
     def test_power_off(self):
         self.set_power(states.POWER_OFF)
         self.assert_requests('server', 'action', 'server', 'server', 'event')
+
+    def test_plan_of_two_actions_is_made_from_a_fresh_reading(self):
+        self.set_server('rescued', RUNNING)
+        self.validate()
+        # The agent has switched itself off since.
+        self.server.power_state = SHUTDOWN
+        self.set_power(states.POWER_OFF)
+        self.assert_sent()
+
+    def test_refusal_is_made_from_a_fresh_reading(self):
+        self.set_server('building')
+        self.get_state_of_anything()
+        self.set_server('stopped', SHUTDOWN)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('start')
+
+    def test_plan_that_validation_made_wrong_is_made_anew(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.validate()
+        self.set_server('rescued', RUNNING)
+        self.wish(boot_devices.DISK, persistent=True)
+        self.reboot()
+        self.assert_sent('unrescue')
+
+    def get_state_of_anything(self):
+        with self.acquire(shared=True) as task:
+            task.driver.management.get_boot_mode(task)
 
     def test_power_on_from_shutoff(self):
         self.set_power(states.POWER_OFF)
@@ -655,7 +686,7 @@ class RequestCountTestCase(PowerTestCase):
 
     def test_request_that_has_nothing_to_do(self):
         self.set_power(states.POWER_ON)
-        self.assert_requests('server')
+        self.assert_requests('server', 'server')
 
     def test_first_look_comes_when_the_action_usually_ends(self):
         self.host_cloud.reads_per_task = 0

@@ -340,6 +340,13 @@ class ApplicationCredentialTestCase(ValidateTestCase):
             quintupleo_auth_url=host_cloud_fixture.AUTH_URL)
         self.validate()
 
+    def test_identity_endpoint_that_is_none_is_not_a_missing_server(self):
+        wrong = 'http://keystone.example.test/identity/v3'
+        self.config(allowed_auth_urls=[wrong], group='quintupleo')
+        self.set_driver_info(quintupleo_auth_url=wrong)
+        error = self.invalid(wrong, '404', 'auth_url')
+        self.assertNotIn('Server', str(error))
+
     def test_at_an_identity_endpoint_that_is_not_allowed(self):
         self.set_driver_info(
             quintupleo_auth_url='http://evil.example.test/v3')

@@ -98,12 +98,13 @@ apt_update() {
 }
 
 # Makes WORK, an empty folder that is removed when the script ends. One build
-# of a kind at a time; what a killed one left behind goes now.
+# of a kind at a time; what a killed one left behind goes now. Makes the
+# folder for the result, too.
 open_work_folder() {
-    local name=$1
+    local name=$1 target=$2
 
     umask 022
-    install -d -m 0755 "$CACHE_DIR" "$CACHE_DIR/build" "${OUTPUT%/*}"
+    install -d -m 0755 "$CACHE_DIR" "$CACHE_DIR/build" "$target"
     WORK=$CACHE_DIR/build/$name
     exec {WORK_LOCK}>"$WORK.lock"
     flock --nonblock "$WORK_LOCK" || {
@@ -133,19 +134,25 @@ run_isolated() {
     }
 }
 
-# Prints the apt source of a Debian release at the mirror that this machine
+# Prints the apt sources of a Debian release at the mirrors that this machine
 # uses itself. Nothing on a machine that is not Debian: mmdebstrap then uses
-# the mirror it knows.
-debian_source() {
+# the mirrors it knows.
+debian_sources() {
     local release=$1 mirror
     local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-    # shellcheck disable=SC2016  # apt-get's own variables
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' \
-        'Identifier: Packages' 'Origin: Debian' 'Label: Debian' |
-        head -n 1)
+    mirror=$(mirror_of Debian)
+    [[ -n $mirror ]] || return 0
+    echo "deb [signed-by=$keyring] $mirror $release main"
+    mirror=$(mirror_of Debian-Security)
     [[ -z $mirror ]] ||
-        echo "deb [signed-by=$keyring] $mirror $release main"
+        echo "deb [signed-by=$keyring] $mirror $release-security main"
+}
+
+mirror_of() {
+    # shellcheck disable=SC2016  # apt-get's own variables
+    apt-get indextargets --format '$(REPO_URI)' \
+        'Identifier: Packages' 'Origin: Debian' "Label: $1" | head -n 1
 }
 
 # Puts finished files to their place, each in one step.

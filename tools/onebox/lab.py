@@ -108,10 +108,10 @@ class HostCloud:
         :param stage: the stage of the progress.
         :returns: UUID of the server.
         """
-        found = self.connection.compute.find_server(machine.name)
-        if found is None:
-            compute = self.connection.compute
-            found = compute.create_server(
+        compute = self.connection.compute
+        server = compute.find_server(machine.name)
+        if server is None:
+            server = compute.create_server(
                 name=machine.name,
                 image_id=self.connection.image.find_image(
                     f'quintupleo-empty-{machine.boot_mode}',
@@ -119,19 +119,18 @@ class HostCloud:
                 flavor_id=compute.find_flavor(
                     FLAVOR, ignore_missing=False).id,
                 networks=[{'port': self._port(machine, network_id)}])
+        elif server.status != 'BUILD':
+            return server.id
         stage.waiting(f'Nova to build {machine.name}')
         try:
-            server = self.connection.compute.wait_for_server(
-                found, wait=300, interval=1) if found.status not in (
-                    'SHUTOFF', 'RESCUE') else found
+            compute.wait_for_server(server, wait=300, interval=1)
+            compute.stop_server(server)
+            compute.wait_for_server(server, status='SHUTOFF', wait=120,
+                                    interval=1)
         except exceptions.SDKException as exc:
             raise system.Error(
                 f'Nova did not build server {machine.name}: {exc}',
                 self._service.logs / 'nova-compute.log')
-        if server.status == 'ACTIVE' and found.status != 'ACTIVE':
-            self.connection.compute.stop_server(server)
-            self.connection.compute.wait_for_server(
-                server, status='SHUTOFF', wait=120, interval=1)
         return server.id
 
     def _port(self, machine, network_id):

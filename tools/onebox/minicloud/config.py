@@ -268,7 +268,7 @@ def nova(cloud):
             'state_path': cloud.data / 'nova',
             'instances_path': cloud.instances,
             'transport_url': transport(cloud),
-            'compute_driver': 'fake.FakeDriver' if fake
+            'compute_driver': 'minicloud_fake.FakeDriver' if fake
                               else 'libvirt.LibvirtDriver',
             'reserved_host_memory_mb': 256,
             'initial_cpu_allocation_ratio': 32.0,

@@ -257,6 +257,7 @@ SERVICES = (
         name='nova-compute',
         after=('rabbitmq', 'libvirtd', 'placement', 'accounts'),
         command=('{bin}/nova-compute', NOVA),
+        environment={'PYTHONPATH': '{fakevirt}'},
         ready=health.nova_service,
     ),
 )

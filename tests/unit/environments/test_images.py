@@ -1,0 +1,285 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import json
+import os
+import tempfile
+import unittest
+from unittest import mock
+
+import openstack
+from openstackclient import shell
+import requests
+
+from quintupleo_power.environments import images
+from tests.unit import host_cloud_fixture
+
+FORBIDDEN = (403, 'You are not authorized to complete this action.')
+
+
+class ImagesTestCase(unittest.TestCase):
+    """Images made through openstacksdk from a stand-in for Glance."""
+
+    def setUp(self):
+        self.glance = host_cloud_fixture.FakeHostCloud()
+        self.glance.setUp()
+        self.addCleanup(self.glance.cleanUp)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.iso = self.write_iso(os.path.join(folder.name, 'ipxe.iso'))
+        self.other_iso = self.write_iso(
+            os.path.join(folder.name, 'other.iso'), b'of another build')
+        self.no_iso = os.path.join(folder.name, 'disk.img')
+        with open(self.no_iso, 'wb') as target:
+            target.write(bytes(40000))
+
+    @staticmethod
+    def write_iso(path, content=b''):
+        with open(path, 'wb') as target:
+            target.write(bytes(32769) + b'CD001' + bytes(2048) + content)
+        return path
+
+    def connect(self):
+        return openstack.connect(
+            load_yaml_config=False, load_envvars=False,
+            auth={'auth_url': host_cloud_fixture.AUTH_URL,
+                  'username': 'operator', 'project_name': 'machines',
+                  'password': host_cloud_fixture.SECRET,
+                  'user_domain_name': 'Default',
+                  'project_domain_name': 'Default'})
+
+    def create(self, path=None, **kwargs):
+        return list(images.create_all(self.connect(), path or self.iso,
+                                      **kwargs))
+
+    def outcomes(self, made):
+        return {image.name: image.outcome for image in made}
+
+    def error(self, *parts, **kwargs):
+        with self.assertRaises(images.ImageError) as caught:
+            self.create(**kwargs)
+        text = str(caught.exception)
+        for part in parts:
+            self.assertIn(part, text)
+        self.assertNotIn('\n', text)
+        self.assertNotIn('<', text)
+        return text
+
+    def by_name(self, name):
+        found = [image for image in self.glance.images.values()
+                 if image['name'] == name]
+        self.assertEqual(1, len(found), name)
+        return found[0]
+
+
+class CreateTestCase(ImagesTestCase):
+
+    def test_makes_four_images(self):
+        self.assertEqual(
+            {'quintupleo-rescue-bios': 'made',
+             'quintupleo-rescue-uefi': 'made',
+             'quintupleo-empty-bios': 'made',
+             'quintupleo-empty-uefi': 'made'},
+            self.outcomes(self.create()))
+        self.assertEqual(4, len(self.glance.images))
+
+    def test_result_tells_what_each_is_for(self):
+        for image in self.create(prefix='lab'):
+            self.assertEqual(f'lab-{image.purpose}-{image.boot_mode}',
+                             image.name)
+            self.assertEqual(image.id, self.by_name(image.name)['id'])
+
+    def test_rescue_images_have_what_stable_device_rescue_needs(self):
+        self.create()
+        bios = self.by_name('quintupleo-rescue-bios')
+        uefi = self.by_name('quintupleo-rescue-uefi')
+        for image in (bios, uefi):
+            self.assertEqual(
+                ('iso', 'bare', 'private', 'cdrom', 'sata', 'active'),
+                (image['disk_format'], image['container_format'],
+                 image['visibility'], image['hw_rescue_device'],
+                 image['hw_rescue_bus'], image['status']))
+            self.assertEqual(os.path.getsize(self.iso), image['size'])
+        self.assertEqual(('uefi', 'q35'), (uefi['hw_firmware_type'],
+                                           uefi['hw_machine_type']))
+        self.assertNotIn('hw_firmware_type', bios)
+        self.assertNotIn('hw_machine_type', bios)
+
+    def test_empty_images_make_stop_a_power_cut(self):
+        self.create()
+        bios = self.by_name('quintupleo-empty-bios')
+        uefi = self.by_name('quintupleo-empty-uefi')
+        for image in (bios, uefi):
+            self.assertEqual(('raw', '0', 1024 * 1024), (
+                image['disk_format'], image['os_shutdown_timeout'],
+                image['size']))
+            self.assertNotIn('hw_rescue_device', image)
+        self.assertEqual('uefi', uefi['hw_firmware_type'])
+        self.assertNotIn('hw_firmware_type', bios)
+
+    def test_no_image_is_bound_to_an_architecture(self):
+        self.create()
+        for image in self.glance.images.values():
+            self.assertNotIn('architecture', image)
+            self.assertNotIn('hw_architecture', image)
+
+    def test_one_boot_mode_only(self):
+        self.create(boot_modes=['uefi'])
+        self.assertEqual(
+            {'quintupleo-rescue-uefi', 'quintupleo-empty-uefi'},
+            {image['name'] for image in self.glance.images.values()})
+
+    def test_second_time_changes_nothing(self):
+        first = self.create()
+        self.glance.forget_requests()
+        second = self.create()
+        self.assertEqual({'unchanged'}, set(self.outcomes(second).values()))
+        self.assertEqual([image.id for image in first],
+                         [image.id for image in second])
+        self.assertFalse([request for request in self.glance.requests
+                          if 'images' in request
+                          and not request.startswith('GET')])
+
+    def test_other_content_is_an_error(self):
+        self.create()
+        before = dict(self.glance.images)
+        self.error("Image 'quintupleo-rescue-bios'", 'other content',
+                   '--replace', path=self.other_iso)
+        self.assertEqual(before, self.glance.images)
+
+    def test_other_properties_are_an_error(self):
+        self.create()
+        self.by_name('quintupleo-empty-uefi')['os_shutdown_timeout'] = '60'
+        self.error("Image 'quintupleo-empty-uefi'", 'properties')
+
+    def test_other_content_is_replaced_when_asked_for(self):
+        old = self.create()
+        new = self.create(self.other_iso, replace=True)
+        self.assertEqual(['replaced', 'replaced', 'unchanged', 'unchanged'],
+                         [image.outcome for image in new])
+        self.assertNotIn(old[0].id, self.glance.images)
+        self.assertEqual(4, len(self.glance.images))
+
+    def test_old_image_stays_until_the_new_one_is_complete(self):
+        old = self.create(boot_modes=['bios'])
+        self.glance.fail('PUT', '/file$', (413, 'Quota exceeded'))
+        self.error('Quota exceeded', path=self.other_iso, replace=True)
+        self.assertEqual({image.id for image in old},
+                         set(self.glance.images))
+
+    def test_image_that_a_killed_run_left_without_content_is_replaced(self):
+        self.glance.add_image('quintupleo-rescue-bios', status='queued')
+        made = self.create(boot_modes=['bios'])
+        self.assertEqual('replaced', made[0].outcome)
+        self.assertEqual('active',
+                         self.by_name('quintupleo-rescue-bios')['status'])
+
+    def test_images_of_other_projects_do_not_count(self):
+        self.glance.add_rescue_image(owner='e' * 32, visibility='public')
+        self.assertEqual('made', self.create()[0].outcome)
+
+    def test_names_are_matched_in_their_case(self):
+        self.glance.add_rescue_image('QUINTUPLEO-rescue-bios')
+        self.assertEqual('made', self.create()[0].outcome)
+
+
+class ErrorTestCase(ImagesTestCase):
+
+    def test_two_images_of_one_name(self):
+        ids = [self.glance.add_rescue_image()['id'] for _ in range(2)]
+        self.error('2 images of this project', 'delete all but one', *ids)
+
+    def test_missing_file(self):
+        self.error('/nowhere.iso cannot be read', 'No such file',
+                   'tools/build-ipxe-image', path='/nowhere.iso')
+        self.assertEqual({}, self.glance.images)
+
+    def test_file_that_is_no_iso(self):
+        self.error('is no ISO 9660 image', path=self.no_iso)
+        self.assertEqual({}, self.glance.images)
+
+    def test_forbidden(self):
+        self.glance.fail('POST', '/images$', FORBIDDEN)
+        self.error("Image 'quintupleo-rescue-bios' could not be made",
+                   'not authorized')
+
+    def test_format_that_the_cloud_refuses_leaves_no_image_behind(self):
+        self.glance.fail('PUT', '/file$', (
+            415, 'Image content does not match declared disk_format iso'))
+        self.error("'quintupleo-rescue-bios'", 'does not match')
+        self.assertEqual({}, self.glance.images)
+
+    def test_cloud_that_drops_the_connection(self):
+        self.glance.fail('PUT', '/file$',
+                         requests.exceptions.ConnectionError('gone'))
+        self.error("'quintupleo-rescue-bios' could not be made",
+                   'Unable to establish connection')
+        self.assertEqual({}, self.glance.images)
+
+
+class CommandTestCase(ImagesTestCase):
+    """The whole way from the command line."""
+
+    def run_command(self, *words):
+        environment = {
+            'OS_AUTH_URL': host_cloud_fixture.AUTH_URL,
+            'OS_USERNAME': 'operator', 'OS_PROJECT_NAME': 'machines',
+            'OS_PASSWORD': host_cloud_fixture.SECRET,
+            'OS_USER_DOMAIN_NAME': 'Default', 'HOME': '/nowhere',
+            'OS_PROJECT_DOMAIN_NAME': 'Default',
+            'PATH': os.environ['PATH']}
+        out, err = tempfile.TemporaryFile('w+'), tempfile.TemporaryFile('w+')
+        with mock.patch.dict(os.environ, environment, clear=True), \
+                mock.patch('sys.stdout', out), mock.patch('sys.stderr', err):
+            code = shell.main(['quintupleo', 'image', 'create', *words])
+        texts = []
+        for stream in (out, err):
+            stream.seek(0)
+            texts.append(stream.read())
+            stream.close()
+        return code, *texts
+
+    def test_json(self):
+        code, out, err = self.run_command('--iso', self.iso, '-f', 'json')
+        self.assertEqual(0, code, err)
+        self.assertEqual(
+            [{'Name': 'quintupleo-rescue-bios', 'Boot Mode': 'bios',
+              'Purpose': 'rescue', 'Outcome': 'made',
+              'ID': self.by_name('quintupleo-rescue-bios')['id']}],
+            json.loads(out)[:1])
+
+    def test_options(self):
+        code, out, err = self.run_command(
+            '--iso', self.iso, '--boot-mode', 'uefi', '--prefix', 'lab')
+        self.assertEqual(0, code, err)
+        self.assertEqual({'lab-rescue-uefi', 'lab-empty-uefi'},
+                         {image['name']
+                          for image in self.glance.images.values()})
+
+    def test_replace(self):
+        self.run_command('--iso', self.iso)
+        code, out, err = self.run_command('--iso', self.other_iso,
+                                          '--replace')
+        self.assertEqual(0, code, err)
+        self.assertIn('replaced', out)
+
+    def test_error_is_one_sentence_and_no_success(self):
+        code, _out, err = self.run_command('--iso', '/nowhere.iso')
+        self.assertNotEqual(0, code)
+        self.assertIn('/nowhere.iso cannot be read', err)
+        self.assertNotIn('Traceback', err)
+
+    def test_iso_is_required(self):
+        with self.assertRaises(SystemExit):
+            self.run_command()
+        self.assertEqual({}, self.glance.images)
