@@ -16,7 +16,6 @@ from ironic.common import states
 import requests
 
 from quintupleo_power import power
-from quintupleo_power import transitions
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit import nova_model

@@ -304,7 +304,8 @@ class Ironic:
             return
         stage.waiting('HTTP for the machines')
         processes.wait_for(
-            lambda: processes.listening(HTTP_PORT, str(self.address)), 20, 'nginx',
+            lambda: processes.listening(HTTP_PORT, str(self.address)),
+            20, 'nginx',
             stop=self._daemons['nginx'].require_alive)
         self._daemons['dnsmasq'].require_alive()
 

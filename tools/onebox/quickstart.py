@@ -21,13 +21,13 @@ import sys
 
 from onebox import images as image_files
 from onebox import ironic
-from onebox import processes
-from onebox import progress
-from onebox import system
 from onebox.minicloud import cloud as minicloud
 from onebox.minicloud import network
 from onebox.minicloud import services
 from onebox.minicloud import settings
+from onebox import processes
+from onebox import progress
+from onebox import system
 
 DESCRIPTION = '''\
 Makes a host cloud on this machine (minicloud), two virtual baremetal servers

@@ -12,9 +12,9 @@
 
 """Users, endpoints, flavors and the tenant: check, then create."""
 
-from onebox import system
 from onebox.minicloud import api
 from onebox.minicloud import settings
+from onebox import system
 
 ENDPOINTS = (
     # name, type, path

@@ -15,11 +15,11 @@
 import argparse
 import sys
 
-from onebox import progress
-from onebox import system
 from onebox.minicloud import cloud as whole
 from onebox.minicloud import network
 from onebox.minicloud import settings
+from onebox import progress
+from onebox import system
 
 DESCRIPTION = '''\
 A real OpenStack cloud on this machine: Keystone, Glance, Placement, Neutron

@@ -17,8 +17,6 @@ import pathlib
 import shutil
 import socket
 
-from onebox import processes
-from onebox import system
 from onebox.minicloud import bootstrap
 from onebox.minicloud import config
 from onebox.minicloud import database
@@ -28,6 +26,8 @@ from onebox.minicloud import network
 from onebox.minicloud import services
 from onebox.minicloud import settings
 from onebox.minicloud import tasks
+from onebox import processes
+from onebox import system
 
 STAGES_UP = 3
 STAGES_DOWN = 4
@@ -338,8 +338,8 @@ def down(cloud, progress):
     :param cloud: the settings.
     :param progress: where to show what happens.
     """
-    system_services = ('mariadb', 'rabbitmq', 'memcached', 'ovsdb-server', 'ovs-vswitchd',
-                       'virtlogd', 'libvirtd')
+    system_services = ('mariadb', 'rabbitmq', 'memcached', 'ovsdb-server',
+                       'ovs-vswitchd', 'virtlogd', 'libvirtd')
     with progress.stage('OpenStack services'):
         _stop(cloud, [service for service in services.SERVICES
                       if service.name not in system_services])

@@ -15,9 +15,9 @@
 import os
 import shutil
 
-from onebox import system
 from onebox.minicloud import config
 from onebox.minicloud import settings
+from onebox import system
 
 
 def _defaults(cloud):

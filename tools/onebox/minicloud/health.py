@@ -17,10 +17,10 @@ import socket
 import urllib.error
 import urllib.request
 
-from onebox import processes
-from onebox import system
 from onebox.minicloud import api
 from onebox.minicloud import settings
+from onebox import processes
+from onebox import system
 
 
 def alive(cloud, service):

@@ -20,10 +20,10 @@ alone.
 import ipaddress
 import re
 
-from onebox import processes
-from onebox import system
 from onebox.minicloud import api
 from onebox.minicloud import settings
+from onebox import processes
+from onebox import system
 
 SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema'
 # What Nova and Neutron call the devices of a guest's port.
