@@ -74,7 +74,7 @@ class Pace:
             yield wait
         else:
             yield min(max(usual * 0.95, self.SHORTEST), self._longest * 2)
-            wait = max(usual * 0.1, self.SHORTEST)
+            wait = min(max(usual * 0.1, self.SHORTEST), self._longest)
             yield wait
         while True:
             wait = min(wait * 1.4, self._longest)

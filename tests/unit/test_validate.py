@@ -12,6 +12,9 @@
 
 """Bad input and bad clouds, each told in one sentence."""
 
+import logging
+
+import fixtures
 from ironic.common import exception
 import requests
 
@@ -250,6 +253,29 @@ class SectionTestCase(ValidateTestCase):
     def test_forbidden(self):
         self.host_cloud.fail('GET', '/servers/', (403, 'Not for you'))
         self.invalid('403', 'Not for you')
+
+
+class SecrecyTestCase(ValidateTestCase):
+
+    def test_logs_hold_neither_secrets_nor_tokens(self):
+        logged = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+        self.validate()
+        with self.acquire() as task:
+            task.driver.power.reboot(task)
+        self.host_cloud.fail('POST', '/action$', 500, times=99)
+        with self.acquire() as task:
+            self.assertRaises(exception.DriverOperationError,
+                              task.driver.power.reboot, task)
+        self.config(password=WRONG_SECRET, group='quintupleo')
+        self.forget_clouds()
+        self.host_cloud.forget_requests()
+        self.invalid('does not accept the credentials')
+        # It has been listened to where it matters.
+        self.assertIn('/action', logged.output)
+        self.assertIn('Planning the reboot', logged.output)
+        for secret in (host_cloud_fixture.SECRET, host_cloud_fixture.TOKEN,
+                       WRONG_SECRET):
+            self.assertNotIn(secret, logged.output)
 
 
 class CloudsYamlTestCase(ValidateTestCase):

@@ -22,11 +22,14 @@ import pathlib
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 from onebox import system
 
 MARK = 'ONEBOX_DAEMON'
+# Set while work is given up, so that nobody goes on waiting for the rest.
+give_up = threading.Event()
 
 
 def start_time(pid):
@@ -143,6 +146,8 @@ def wait_for(check, timeout, what, stop=None, interval=0.2):
             return result
         if stop:
             stop()
+        if give_up.is_set():
+            raise system.Error('Gave up waiting for %s.' % what)
         if time.monotonic() > deadline:
             raise system.Error('Waited %d s in vain for %s.' % (timeout, what))
         time.sleep(interval)

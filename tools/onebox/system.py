@@ -198,6 +198,23 @@ def install_packages(names, log):
                      check=False, log=log, env=environment)
     if result.returncode:
         raise Error('apt-get could not install %s.' % ' '.join(missing), log)
+    _leave_disabled(missing, log)
+
+
+def _leave_disabled(packages, log):
+    """Keep systemd from starting at boot what was installed for us.
+
+    Our daemons are private ones; those of the machine that were there before
+    are not touched.
+    """
+    if not pathlib.Path('/run/systemd/system').is_dir():
+        return
+    files = run(['dpkg-query', '--listfiles', *packages]).stdout
+    units = {pathlib.Path(line).name for line in files.splitlines()
+             if '/systemd/system/' in line and '@' not in line
+             and line.endswith(('.service', '.socket', '.timer'))}
+    if units:
+        run(['systemctl', 'disable', *sorted(units)], check=False, log=log)
 
 
 @contextlib.contextmanager

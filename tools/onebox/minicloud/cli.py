@@ -99,7 +99,7 @@ Use it as its tenant:
     %s server list
 OS_CLOUD=minicloud-admin is its administrator.''' % (
         whole.virtualization(cloud), cloud.clouds_yaml,
-        cloud.venv / 'bin/openstack'))
+        cloud.venv_link / 'bin/openstack'))
 
 
 def status(arguments):

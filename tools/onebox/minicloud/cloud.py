@@ -123,6 +123,22 @@ def _software(cloud, hypervisor, stage):
     ], stage)
     if hypervisor == 'libvirt':
         libvirt.add_to_venv(venv)
+    _link_venv(cloud, venv)
+
+
+def _link_venv(cloud, venv):
+    """Give the Python environment a name that people can remember.
+
+    Environments of earlier versions that nothing runs from are removed.
+    """
+    if not cloud.venv_link.exists() or cloud.venv_link.readlink() != venv:
+        cloud.venv_link.unlink(missing_ok=True)
+        cloud.venv_link.symlink_to(venv)
+    used = ' '.join(word for pid in processes.all_pids()
+                    for word in processes.command_line(pid))
+    for other in venv.parent.glob('venv-*'):
+        if other != venv and str(other) not in used:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _settings(cloud, hypervisor, stage):

@@ -72,6 +72,7 @@ class Settings:
         self.data = self.root / 'data'
         self.instances = self.data / 'nova' / 'instances'
         self.clouds_yaml = self.state / 'clouds.yaml'
+        self.venv_link = self.cache / 'minicloud' / 'venv'
         self.apt_log = self.logs / 'packages.log'
         self.pip_log = self.logs / 'python.log'
         self._file = self.root / 'settings.json'
@@ -159,6 +160,7 @@ class Settings:
             'HOME': str(self.root),
             'LC_ALL': 'C.UTF-8',
             'PYTHONWARNINGS': 'ignore',
+            'PYTHONDONTWRITEBYTECODE': '1',
             'OS_KEYSTONE_CONFIG_DIR': str(self.etc / 'keystone'),
             'OS_GLANCE_CONFIG_DIR': str(self.etc / 'glance'),
             'OS_PLACEMENT_CONFIG_DIR': str(self.etc / 'placement'),

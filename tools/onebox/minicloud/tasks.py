@@ -16,6 +16,8 @@ import concurrent.futures
 import dataclasses
 import typing
 
+from onebox import processes
+
 
 @dataclasses.dataclass
 class Task:
@@ -57,29 +59,30 @@ def run(tasks, stage, workers=16):
     :param tasks: what to do.
     :param stage: the stage of the progress that they are steps of.
     :param workers: how many are done at a time.
-    :raises: what the first task to fail raised; those under way are
-        waited for, no other is begun.
+    :raises: what the first task to fail raised. Those under way are told to
+        wait no longer, and no other is begun.
     """
     waiting = in_order(tasks)
     names = {task.name for task in waiting}
     finished = set()
     running = {}
-    failure = None
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        while running or (waiting and not failure):
-            if not failure:
+        try:
+            while waiting or running:
                 for task in list(waiting):
-                    if all(name in finished or name not in names
-                           for name in task.after):
+                    if finished.issuperset(names.intersection(task.after)):
                         waiting.remove(task)
                         running[pool.submit(_do, task, stage)] = task
-            done, _ = concurrent.futures.wait(
-                running, return_when=concurrent.futures.FIRST_COMPLETED)
-            for future in done:
-                finished.add(running.pop(future).name)
-                failure = failure or future.exception()
-    if failure:
-        raise failure
+                done, _ = concurrent.futures.wait(
+                    running, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    finished.add(running.pop(future).name)
+                    future.result()
+        except BaseException:
+            processes.give_up.set()
+            pool.shutdown(cancel_futures=True)
+            processes.give_up.clear()
+            raise
 
 
 def _do(task, stage):

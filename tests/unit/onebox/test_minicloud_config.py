@@ -1,0 +1,114 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import configparser
+import stat
+
+import pytest
+
+from onebox.minicloud import config
+from onebox.minicloud import services
+from onebox.minicloud import settings
+
+
+@pytest.fixture(params=['libvirt', 'fake'])
+def cloud(request, tmp_path):
+    made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
+    made.root.mkdir(parents=True)
+    made.create(request.param, tmp_path / 'cache' / 'venv')
+    if request.param == 'libvirt':
+        made.values['virt_type'] = 'qemu'
+    paste = made.venv / 'etc' / 'nova' / 'api-paste.ini'
+    paste.parent.mkdir(parents=True)
+    paste.write_text('[composite:osapi_compute]\n')
+    return made
+
+
+def test_render():
+    text = config.render({
+        'DEFAULT': {'debug': True, 'left_out': None, 'workers': 2},
+        'many': {'option': ['a', 'b']}})
+    assert text == ('[DEFAULT]\ndebug = true\nworkers = 2\n\n'
+                    '[many]\noption = a\noption = b\n')
+
+
+def test_plain():
+    assert config.plain({'a': 1, 'b': '"c"'}) == 'a = 1\nb = "c"\n'
+
+
+def test_all_files_are_rendered(cloud):
+    for service in services.chosen(cloud.hypervisor):
+        for name, function in service.files.items():
+            text = function(cloud)
+            assert text
+            if name.endswith('.conf') and text.startswith('['):
+                parser = configparser.ConfigParser(interpolation=None)
+                parser.read_string(text)
+
+
+def test_all_commands_are_filled(cloud):
+    for service in services.chosen(cloud.hypervisor):
+        for command in (service.command, *service.schema):
+            cloud.fill(command)
+        for value in service.environment.values():
+            value.format(**cloud.words())
+
+
+def test_no_password_in_commands(cloud):
+    secrets = list(cloud.values['passwords'].values())
+    for service in services.chosen(cloud.hypervisor):
+        for command in (service.command, *service.schema):
+            words = ' '.join(cloud.fill(command))
+            assert not any(secret in words for secret in secrets)
+
+
+def test_cells_are_templates(cloud):
+    nova = services.by_name('nova-api')
+    words = cloud.fill(nova.schema[1])
+    assert words[-1] == ('{scheme}://{username}:{password}@{hostname}/'
+                         'nova_cell0?{query}')
+
+
+def test_loopback_only(cloud):
+    for port in ('keystone', 'glance', 'placement', 'neutron', 'nova'):
+        options = config.uwsgi(cloud, port, 'module')['uwsgi']
+        assert options['http-socket'].startswith('127.0.0.1:')
+    assert config.rabbitmq(cloud)['listeners.tcp.1'].startswith('127.0.0.1:')
+    assert config.mariadb(cloud)['mariadbd']['skip-networking'] is True
+    assert config.nova(cloud)['vnc']['server_listen'] == '127.0.0.1'
+
+
+@pytest.mark.parametrize('virt_type, cpu_mode, cache', [
+    ('qemu', 'none', 256), ('kvm', 'host-passthrough', None)])
+def test_virtualization(cloud, virt_type, cpu_mode, cache):
+    cloud.values['virt_type'] = virt_type
+    options = config.nova(cloud)['libvirt']
+    assert options['virt_type'] == virt_type
+    assert options['cpu_mode'] == cpu_mode
+    assert options['tb_cache_size'] == cache
+
+
+def test_settings_are_kept_and_private(cloud):
+    again = settings.Settings(cloud.state, cloud.cache)
+    assert again.values['passwords'] == cloud.values['passwords']
+    cloud.set_done('databases')
+    assert settings.Settings(cloud.state, cloud.cache).done('databases')
+    path = cloud.root / 'settings.json'
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_environment_is_made_anew(cloud, monkeypatch):
+    monkeypatch.setenv('http_proxy', 'http://192.0.2.1')
+    monkeypatch.setenv('OS_PASSWORD', 'secret')
+    environment = cloud.environment()
+    assert 'http_proxy' not in environment
+    assert 'OS_PASSWORD' not in environment

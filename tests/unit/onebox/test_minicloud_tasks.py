@@ -1,0 +1,115 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import contextlib
+import threading
+
+import pytest
+
+from onebox import processes
+from onebox import system
+from onebox.minicloud import cloud
+from onebox.minicloud import services
+from onebox.minicloud import settings
+from onebox.minicloud import tasks
+
+
+class Stage:
+
+    @contextlib.contextmanager
+    def step(self, name):
+        yield
+
+
+@pytest.mark.parametrize('hypervisor', ['libvirt', 'fake'])
+def test_every_service_can_be_started(hypervisor, tmp_path):
+    made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
+    made.root.mkdir(parents=True)
+    made.create(hypervisor, tmp_path)
+    work = cloud._tasks(made, None)
+    order = [task.name for task in tasks.in_order(work)]
+    assert len(order) == len(set(order))
+    for first, then in (('databases', 'mariadb'), ('mariadb', 'keystone'),
+                        ('keystone', 'accounts'),
+                        ('accounts', 'nova-compute'),
+                        ('ovs-vswitchd', 'neutron-openvswitch-agent'),
+                        ('nova-compute', 'compute host')):
+        assert order.index(first) < order.index(then)
+    assert ('libvirtd' in order) == (hypervisor == 'libvirt')
+
+
+def test_what_is_done_once_is_not_done_again(tmp_path):
+    made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
+    made.root.mkdir(parents=True)
+    made.create('fake', tmp_path)
+    for name in ('databases', 'keystone bootstrap', 'accounts', 'flavors',
+                 'compute host'):
+        made.set_done(name)
+    assert ({task.name for task in cloud._tasks(made, None)}
+            == {service.name for service in services.chosen('fake')})
+
+
+def test_names_in_after_exist():
+    known = {service.name for service in services.SERVICES} | {'accounts'}
+    for service in services.SERVICES:
+        assert known.issuperset(service.after)
+
+
+def test_packages_are_named_once():
+    names = services.packages('libvirt')
+    assert len(names) == len(set(names))
+    assert 'qemu-system-x86' in names
+    assert 'qemu-system-x86' not in services.packages('fake')
+
+
+def test_circle():
+    with pytest.raises(ValueError, match='a, b'):
+        tasks.in_order([tasks.Task('a', None, ('b',)),
+                        tasks.Task('b', None, ('a',)),
+                        tasks.Task('c', None)])
+
+
+def test_run_in_order_and_at_the_same_time():
+    done = []
+    meeting = threading.Barrier(2, timeout=10)
+
+    def meet(name):
+        meeting.wait()
+        done.append(name)
+
+    tasks.run([
+        tasks.Task('last', lambda: done.append('last'), ('one', 'other')),
+        tasks.Task('one', lambda: meet('one')),
+        tasks.Task('other', lambda: meet('other'), ('not in this run',)),
+    ], Stage())
+    assert sorted(done[:2]) == ['one', 'other']
+    assert done[2] == 'last'
+
+
+def test_failure_ends_the_waiting_of_others():
+    begun = threading.Event()
+
+    def fail():
+        begun.wait(10)
+        raise system.Error('broken')
+
+    def wait():
+        begun.set()
+        processes.wait_for(lambda: False, 60, 'nothing', interval=0.01)
+
+    never = []
+    with pytest.raises(system.Error, match='broken'):
+        tasks.run([tasks.Task('wait', wait), tasks.Task('fail', fail),
+                   tasks.Task('never', lambda: never.append(1), ('fail',))],
+                  Stage())
+    assert not never
+    assert not processes.give_up.is_set()

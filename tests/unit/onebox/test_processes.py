@@ -1,0 +1,93 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import os
+import signal
+import sys
+
+import pytest
+
+from onebox import processes
+from onebox import system
+
+ENVIRONMENT = {'PATH': os.environ['PATH']}
+# A daemon with a child that leaves its session.
+PARENT = '''
+import os, subprocess, sys, time
+subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],
+                 start_new_session=True)
+print('ready', flush=True)
+time.sleep(600)
+'''
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    made = processes.Daemon('example', tmp_path, tmp_path)
+    yield made
+    made.stop()
+
+
+def _start(daemon):
+    daemon.start([sys.executable, '-c', PARENT], ENVIRONMENT)
+    processes.wait_for(lambda: 'ready' in daemon.log.read_text(), 20,
+                       'the example')
+
+
+def test_start_and_stop(daemon):
+    _start(daemon)
+    pid = daemon.pid()
+    assert daemon.start(['false'], ENVIRONMENT) is False
+    assert daemon.pid() == pid
+    family = daemon.family()
+    assert pid in family
+    assert len(family) == 2
+    daemon.stop()
+    assert daemon.pid() is None
+    assert daemon.family() == []
+    assert all(processes.start_time(each) is None for each in family)
+
+
+def test_what_a_killed_daemon_left_is_found(daemon):
+    _start(daemon)
+    os.kill(daemon.pid(), signal.SIGKILL)
+    processes.wait_for(lambda: daemon.pid() is None, 10, 'the kill')
+    assert len(daemon.family()) == 1
+    daemon.stop()
+    assert daemon.family() == []
+
+
+def test_pid_of_another_process_is_not_taken(daemon):
+    daemon.pid_file.write_text('%d 1 %s\n' % (os.getpid(),
+                                              processes.boot_id()))
+    assert daemon.pid() is None
+
+
+def test_pid_file_of_an_earlier_boot(daemon):
+    daemon.pid_file.write_text('%d %d another-boot\n' % (
+        os.getpid(), processes.start_time(os.getpid())))
+    assert daemon.pid() is None
+
+
+def test_end_at_once_is_told_with_the_log(daemon):
+    daemon.start([sys.executable, '-c', 'print("no such option")'],
+                 ENVIRONMENT)
+    with pytest.raises(system.Error) as caught:
+        processes.wait_for(lambda: False, 20, 'the example',
+                           stop=daemon.require_alive)
+    assert 'no such option' in caught.value.report()
+    assert str(daemon.log) in caught.value.report()
+
+
+def test_wait_in_vain():
+    with pytest.raises(system.Error, match='in vain for the moon'):
+        processes.wait_for(lambda: False, 0.02, 'the moon', interval=0.01)

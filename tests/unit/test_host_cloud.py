@@ -1,0 +1,101 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+
+import itertools
+import threading
+import unittest
+
+from quintupleo_power.host_cloud import actions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import connection
+from tests.unit import base
+
+
+class PaceTestCase(unittest.TestCase):
+
+    def setUp(self):
+        self.pace = actions.Pace(longest=2.0)
+
+    def waits(self, action='start', count=8):
+        return list(itertools.islice(self.pace.waits(action), count))
+
+    def test_unknown_action_is_looked_at_soon_and_then_less_often(self):
+        waits = self.waits()
+        self.assertEqual(actions.Pace.FIRST, waits[0])
+        self.assertEqual(sorted(waits), waits)
+        self.assertEqual(2.0, waits[-1])
+
+    def test_known_action_is_looked_at_just_before_its_usual_end(self):
+        self.pace.record('start', 3.0)
+        waits = self.waits()
+        self.assertAlmostEqual(2.85, waits[0])
+        self.assertAlmostEqual(0.3, waits[1])
+        self.assertEqual(2.0, waits[-1])
+
+    def test_the_quickest_of_late_counts(self):
+        for seconds in (1.0, 9.0, 3.0):
+            self.pace.record('start', seconds)
+        self.assertAlmostEqual(0.95, self.waits()[0])
+
+    def test_old_times_are_forgotten(self):
+        self.pace.record('start', 1.0)
+        for _ in range(actions.Pace.REMEMBERED):
+            self.pace.record('start', 2.0)
+        self.assertAlmostEqual(1.9, self.waits()[0])
+
+    def test_each_action_has_its_own_pace(self):
+        self.pace.record('stop', 3.0)
+        self.assertEqual(actions.Pace.FIRST, self.waits('start')[0])
+
+    def test_no_wait_is_longer_than_twice_what_is_configured(self):
+        self.pace.record('stop', 600.0)
+        self.assertEqual(4.0, max(self.waits('stop')))
+
+    def test_no_wait_is_shorter_than_a_tenth_of_a_second(self):
+        self.pace.record('stop', 0.001)
+        self.assertAlmostEqual(0.1, min(self.waits('stop')))
+
+
+class SharedCloudTestCase(base.DriverTestCase):
+
+    def test_nodes_of_one_cloud_share_it(self):
+        self.assertIs(cloud.get(connection.Credentials()),
+                      cloud.get(connection.Credentials()))
+
+    def test_other_credentials_are_another_cloud(self):
+        self.assertIsNot(
+            cloud.get(connection.Credentials()),
+            cloud.get(connection.Credentials(region_name='RegionOne')))
+
+    def test_threads_that_come_at_once_get_one_cloud(self):
+        got, barrier = [], threading.Barrier(8)
+
+        def come():
+            barrier.wait()
+            got.append(cloud.get(connection.Credentials()))
+
+        threads = [threading.Thread(target=come) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(8, len(got))
+        self.assertEqual(1, len({id(one) for one in got}))
+
+    def test_microversion_is_the_newest_that_both_know(self):
+        for theirs, used in (('2.1', (2, 1)), ('2.87', (2, 87)),
+                             ('2.98', (2, 98)), ('2.120', (2, 98))):
+            self.host_cloud.microversion = theirs
+            _title, compute, _image = connection.connect(
+                connection.Credentials())
+            self.assertEqual(used, compute.microversion)
