@@ -15,6 +15,8 @@ from ironic.common import exception
 from ironic.common import states
 import requests
 
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import connection
 from quintupleo_power import power
 from tests.unit import base
 from tests.unit import host_cloud_fixture
@@ -603,6 +605,23 @@ class GetPowerStateTestCase(PowerTestCase):
         self.get_power()
         self.set_power(states.POWER_OFF)
         self.assertEqual(states.POWER_OFF, self.get_power())
+
+
+class ConcurrencyTestCase(PowerTestCase):
+
+    def test_reading_from_the_middle_of_an_action_does_not_outlive_it(self):
+        serve = self.host_cloud._begin
+
+        def begin(server, *args):
+            serve(server, *args)
+            # Power sync looks at the same server just now.
+            cloud.get(connection.Credentials()).server(server.id, 5.0)
+
+        self.host_cloud._begin = begin
+        self.set_power(states.POWER_OFF)
+        self.host_cloud.forget_requests()
+        self.get_power()
+        self.assertEqual(1, len(self.host_cloud.requests))
 
 
 class RequestCountTestCase(PowerTestCase):

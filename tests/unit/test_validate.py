@@ -259,6 +259,7 @@ class SecrecyTestCase(ValidateTestCase):
 
     def test_logs_hold_neither_secrets_nor_tokens(self):
         logged = self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+        self.listen('quintupleo_power', 'keystoneauth')
         self.validate()
         with self.acquire() as task:
             task.driver.power.reboot(task)
@@ -276,6 +277,17 @@ class SecrecyTestCase(ValidateTestCase):
         for secret in (host_cloud_fixture.SECRET, host_cloud_fixture.TOKEN,
                        WRONG_SECRET):
             self.assertNotIn(secret, logged.output)
+
+
+    def listen(self, *packages):
+        """Undo that Ironic's database setup switches loggers off."""
+        for name in list(logging.root.manager.loggerDict):
+            if name.split('.')[0] in packages:
+                logger = logging.getLogger(name)
+                self.useFixture(
+                    fixtures.MockPatchObject(logger, 'disabled', False))
+                self.addCleanup(logger.setLevel, logger.level)
+                logger.setLevel(logging.DEBUG)
 
 
 class CloudsYamlTestCase(ValidateTestCase):

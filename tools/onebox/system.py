@@ -97,6 +97,15 @@ def write_file(path, text, mode=0o600, user=None):
     new.rename(path)
 
 
+def link(path, target):
+    """Make a symbolic link, or let it point to another target."""
+    path = pathlib.Path(path)
+    if path.is_symlink() and path.readlink() == pathlib.Path(target):
+        return
+    path.unlink(missing_ok=True)
+    path.symlink_to(target)
+
+
 def tail(path, lines=15):
     """Return the last lines of a file; none if it cannot be read."""
     try:

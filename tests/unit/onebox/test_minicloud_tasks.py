@@ -15,12 +15,12 @@ import threading
 
 import pytest
 
-from onebox import processes
-from onebox import system
 from onebox.minicloud import cloud
 from onebox.minicloud import services
 from onebox.minicloud import settings
 from onebox.minicloud import tasks
+from onebox import processes
+from onebox import system
 
 
 class Stage:

@@ -29,6 +29,8 @@ from onebox.minicloud import tasks
 from onebox import processes
 from onebox import system
 
+FAKE_DRIVER = pathlib.Path(__file__).with_name('fakevirt') / (
+    'minicloud_fake.py')
 STAGES_UP = 3
 STAGES_DOWN = 4
 # A Unix socket's path may have 107 characters.
@@ -123,6 +125,10 @@ def _software(cloud, hypervisor, stage):
     ], stage)
     if hypervisor == 'libvirt':
         libvirt.add_to_venv(venv)
+    else:
+        # Nova looks for drivers in this package only.
+        system.link(next(venv.glob('lib/*/site-packages/nova/virt'))
+                    / FAKE_DRIVER.name, FAKE_DRIVER)
     _link_venv(cloud, venv)
 
 
@@ -131,9 +137,7 @@ def _link_venv(cloud, venv):
 
     Environments of earlier versions that nothing runs from are removed.
     """
-    if not cloud.venv_link.exists() or cloud.venv_link.readlink() != venv:
-        cloud.venv_link.unlink(missing_ok=True)
-        cloud.venv_link.symlink_to(venv)
+    system.link(cloud.venv_link, venv)
     used = ' '.join(word for pid in processes.all_pids()
                     for word in processes.command_line(pid))
     for other in venv.parent.glob('venv-*'):
@@ -375,11 +379,14 @@ def down(cloud, progress):
 
 
 def _stop(cloud, chosen):
-    """End services with all their processes, all at the same time."""
+    """End services with all their processes, all at the same time.
+
+    They get little time for it: what they might save is deleted anyway.
+    """
     doomed = set()
     for service in chosen:
         doomed.update(daemon(cloud, service).family())
-    processes.kill(doomed)
+    processes.kill(doomed, grace=3)
     for service in chosen:
         daemon(cloud, service).stop()
 

@@ -73,9 +73,7 @@ def add_to_venv(venv):
     target = next(venv.glob('lib/python3*/site-packages'))
     for source in pathlib.Path('/usr/lib/python3/dist-packages').glob(
             'libvirt*'):
-        link = target / source.name
-        if not link.is_symlink():
-            link.symlink_to(source)
+        system.link(target / source.name, source)
 
 
 def guest_pids(cloud):

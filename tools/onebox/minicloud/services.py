@@ -257,7 +257,6 @@ SERVICES = (
         name='nova-compute',
         after=('rabbitmq', 'libvirtd', 'placement', 'accounts'),
         command=('{bin}/nova-compute', NOVA),
-        environment={'PYTHONPATH': '{fakevirt}'},
         ready=health.nova_service,
     ),
 )

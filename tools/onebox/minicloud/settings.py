@@ -136,7 +136,6 @@ class Settings:
             'run': self.run,
             'data': self.data,
             'logs': self.logs,
-            'fakevirt': pathlib.Path(__file__).with_name('fakevirt'),
             'bridge': BRIDGE,
             'address': ADDRESS,
             **{'port_' + name: port for name, port in PORTS.items()},
