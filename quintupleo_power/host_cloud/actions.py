@@ -41,9 +41,10 @@ _BODIES = {
 class Pace:
     """When to look at a server whose action is under way.
 
-    The first look comes just before the time that the action took at its
-    quickest of late, the next ones close behind it, then ever further apart:
-    few requests, and little lost between the end and its being seen.
+    The first look comes just before the time that the action took of late,
+    going by the quicker ones of a mixture, the next ones close behind it, then
+    ever further apart: few requests, and little lost between the end and its
+    being seen.
     """
 
     REMEMBERED = 8
@@ -68,16 +69,17 @@ class Pace:
     def waits(self, action):
         """Yield the seconds to wait before each look, without end."""
         with self._lock:
-            usual = min(self._seen[action], default=None)
+            seen = sorted(self._seen[action])
+        usual = seen[len(seen) // 4] if seen else None
         if usual is None:
             wait = self.FIRST
             yield wait
         else:
             yield min(max(usual * 0.95, self.SHORTEST), self._longest * 2)
-            wait = min(max(usual * 0.1, self.SHORTEST), self._longest)
+            wait = min(max(usual * 0.12, self.SHORTEST), self._longest)
             yield wait
         while True:
-            wait = min(wait * 1.4, self._longest)
+            wait = min(wait * 1.6, self._longest)
             yield wait
 
 
