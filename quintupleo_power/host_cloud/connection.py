@@ -154,6 +154,11 @@ class Service:
 
     def _told(self, exc):
         if exc.http_status == 404 and str(exc.url).endswith('/auth/tokens'):
+            if _fault(exc):
+                # Keystone's answer to an unknown application credential.
+                return errors.AuthenticationFailed(
+                    f'{self._title} does not accept the credentials: '
+                    f'{_fault(exc)}')
             return errors.CloudMisconfigured(
                 f'{self._title} cannot be used: there is no identity service '
                 'at that address (HTTP 404): check auth_url')
@@ -173,20 +178,24 @@ _KINDS = {
 
 
 def _explanation(exc):
-    """Find the sentence in an error of Nova, Glance or Keystone.
+    """Find the sentence in an error of Nova, Glance or Keystone."""
+    return _fault(exc) or exc.message
+
+
+def _fault(exc):
+    """Find what an OpenStack service itself says of a fault, if it does.
 
     Nova wraps it in an object whose key names the kind of fault, which
     keystoneauth does not look into.
     """
     response = getattr(exc, 'response', None)
     try:
-        body = response.json()
-        for fault in body.values():
+        for fault in response.json().values():
             if isinstance(fault, dict) and fault.get('message'):
                 return fault['message']
     except (AttributeError, ValueError):
         pass
-    return exc.message
+    return None
 
 
 def _short(exc):

@@ -79,9 +79,11 @@ class Tests:
         command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
                    REPOSITORY / 'tests' / tier, *self._arguments]
         if tier != 'unit':
-            # A test needs what the one before it made; the first failure
-            # is the one to look at.
-            command += ['--exitfirst', '--capture=no', '--verbose']
+            # What is brought up for minutes is worth watching.
+            command += ['--capture=no', '--verbose']
+        if tier == 'e2e':
+            # A test goes on where the one before it ended.
+            command += ['--exitfirst']
         with self._shown.stage(tier):
             self._require(self._call(command), tier)
 
