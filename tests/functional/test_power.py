@@ -109,7 +109,7 @@ def test_server_in_error_is_powered_off_and_on(machine):
     deployment, node, server = machine
     # To put a server into ERROR is an administrator's right.
     deployment.host_cloud.client(
-        'server', 'set', '--state', 'error', server,
+        'server', 'set', '--state', 'error', '--auto-approve', server,
         cloud='minicloud-admin')
     assert _go(deployment, node, server, [(None, None, 'rebooting', ON)]) == (
         'ACTIVE', ['reboot'])
