@@ -217,10 +217,10 @@ def _carry_out(node, info, host, request, device, deadline, sent):
         sent.append(action)
         try:
             server = host.run(info.server, server, action, deadline, image)
-        except errors.BadRequest:
-            if action is transitions.Action.RESCUE:
-                host.forget_image(_rescue_image_reference(
-                    node, info, host, server))
+        except errors.BadRequest as exc:
+            if (action is transitions.Action.RESCUE
+                    and _image_was_replaced(node, info, host, server, image)):
+                raise errors.Conflict(str(exc))
             raise
     return bool(actions) and request.ends_on
 
@@ -267,6 +267,12 @@ def _rescue_image(node, info, host, server):
                    f'[{GROUP}]rescue_image_{_boot_mode(node, host, server)}')
         raise errors.UnsuitableImage(
             f'The rescue image of {setting} cannot be used: {exc}')
+
+
+def _image_was_replaced(node, info, host, server, image):
+    """Whether another image has the name by now that was looked up before."""
+    host.forget_image(_rescue_image_reference(node, info, host, server))
+    return _rescue_image(node, info, host, server) != image
 
 
 def _rescue_image_reference(node, info, host, server):
