@@ -18,6 +18,7 @@ import pathlib
 import subprocess
 import sys
 
+from onebox import images
 from onebox import ironic
 from onebox import progress
 from onebox import system
@@ -29,9 +30,11 @@ LINTERS = ('ruff>=0.14', 'hacking>=7.0.0', 'bashate>=2.1.1')
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell), unit (seconds), functional
 (a real Nova API with a fake hypervisor) and e2e (real guests; minutes). All of
-them by default. Installs what it needs, and leaves nothing running.
+them by default. On request, images tries the rescue image in plain QEMU.
+Installs what it needs, and leaves nothing running.
 '''
 TIERS = ('lint', 'unit', 'functional', 'e2e')
+ON_REQUEST = ('images',)
 
 
 class Tests:
@@ -76,6 +79,8 @@ class Tests:
         with self._shown.stage(f'{tier}: environment'):
             venv = self._venv('ironic', REQUIREMENTS, ironic.CONSTRAINTS)
             ironic.install_checkout(venv, self._logs / 'python-ironic.log')
+            if tier == 'images':
+                self._rescue_image()
         command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
                    REPOSITORY / 'tests' / tier, *self._arguments]
         if tier != 'unit':
@@ -86,6 +91,11 @@ class Tests:
             command += ['--exitfirst']
         with self._shown.stage(tier):
             self._require(self._call(command), tier)
+
+    def _rescue_image(self):
+        system.install_packages(['qemu-system-x86', 'ovmf'],
+                                self._logs / 'packages.log')
+        images.Images(self._cache, self._logs).build('iPXE rescue image')
 
     def _lint(self):
         with self._shown.stage('lint: environment'):
@@ -140,15 +150,16 @@ def main(argv=None):
         prog='run-tests', description=DESCRIPTION,
         epilog='What follows -- goes to pytest.')
     parser.add_argument('tiers', nargs='*', metavar='TIER',
-                        help=f"{', '.join(TIERS)}; default: all")
+                        help=f"{', '.join(TIERS)} (these by default), "
+                             f"{', '.join(ON_REQUEST)}")
     argv = sys.argv[1:] if argv is None else argv
     cut = argv.index('--') if '--' in argv else len(argv)
     own, rest = argv[:cut], argv[cut + 1:]
     tiers = parser.parse_args(own).tiers or list(TIERS)
     for tier in tiers:
-        if tier not in TIERS:
+        if tier not in TIERS + ON_REQUEST:
             parser.error(f"there is no tier '{tier}', only "
-                         f"{', '.join(TIERS)}")
+                         f"{', '.join(TIERS + ON_REQUEST)}")
     shown = progress.Progress('run-tests')
     try:
         system.require_root()
