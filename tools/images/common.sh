@@ -113,10 +113,27 @@ open_work_folder() {
     }
     rm -rf --one-file-system "$WORK"
     mkdir "$WORK"
-    trap 'rm -rf --one-file-system "$WORK"' EXIT
+    ISOLATED=
+    trap clean_up EXIT
     trap 'exit 143' TERM
     trap 'exit 130' INT
     trap 'exit 129' HUP
+}
+
+# Ends what run_isolated runs, so that nothing writes into the folder any more:
+# with the first process of a namespace the kernel ends all others, and
+# unshare waits for that.
+clean_up() {
+    local first
+
+    if [[ -n $ISOLATED ]]; then
+        first=$(cat "/proc/$ISOLATED/task/$ISOLATED/children" 2>/dev/null) ||
+            true
+        # shellcheck disable=SC2086  # a blank follows the number
+        kill -KILL ${first:-$ISOLATED} 2>/dev/null || true
+        wait "$ISOLATED" 2>/dev/null || true
+    fi
+    rm -rf --one-file-system "$WORK"
 }
 
 # Runs a command with mounts and processes of its own: none of them is left
@@ -128,10 +145,13 @@ run_isolated() {
     # In the background, because bash answers signals only while it waits.
     setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child \
         "$@" >"$log" 2>&1 &
-    wait $! || {
+    ISOLATED=$!
+    wait "$ISOLATED" || {
+        ISOLATED=
         tail -n 30 "$log" >&2
         return 1
     }
+    ISOLATED=
 }
 
 # Prints the apt sources of a Debian release at the mirrors that this machine
