@@ -154,11 +154,12 @@ class Service:
 
     def _told(self, exc):
         if exc.http_status == 404 and str(exc.url).endswith('/auth/tokens'):
-            if _fault(exc):
-                # Keystone's answer to an unknown application credential.
+            fault = _fault(exc) or ''
+            # "Could not find Application Credential: ..." of Keystone's
+            # exception ApplicationCredentialNotFound.
+            if 'application credential' in fault.lower():
                 return errors.AuthenticationFailed(
-                    f'{self._title} does not accept the credentials: '
-                    f'{_fault(exc)}')
+                    f'{self._title} does not accept the credentials: {fault}')
             return errors.CloudMisconfigured(
                 f'{self._title} cannot be used: there is no identity service '
                 'at that address (HTTP 404): check auth_url')

@@ -215,6 +215,13 @@ class SectionTestCase(ValidateTestCase):
                              requests.exceptions.ReadTimeout('too slow'))
         self.invalid('cannot be reached', 'timed out')
 
+    def test_unknown_credential_is_not_a_missing_identity_service(self):
+        self.host_cloud.fail(
+            'POST', '/auth/tokens$',
+            (404, 'Could not find Application Credential: 42.'))
+        self.invalid('does not accept the credentials',
+                     'Could not find Application Credential: 42.')
+
     def test_identity_endpoint_that_is_none_is_not_a_missing_server(self):
         self.config(auth_url='http://keystone.example.test/identity/v3',
                     group='quintupleo')
@@ -377,6 +384,13 @@ class ApplicationCredentialTestCase(ValidateTestCase):
         self.set_driver_info(
             quintupleo_auth_url=host_cloud_fixture.AUTH_URL)
         self.validate()
+
+    def test_unknown_credential_is_not_a_missing_identity_service(self):
+        self.host_cloud.fail(
+            'POST', '/auth/tokens$',
+            (404, 'Could not find Application Credential: 42.'))
+        self.invalid('does not accept the credentials',
+                     'Could not find Application Credential: 42.')
 
     def test_identity_endpoint_that_is_none_is_not_a_missing_server(self):
         wrong = 'http://keystone.example.test/identity/v3'
