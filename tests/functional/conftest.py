@@ -104,9 +104,8 @@ class Deployment:
 
     def actions(self, server_id):
         """The names of all actions of a server since it was made."""
-        rows = [(row.start_time, row.action)
-                for row in self.cloud.compute.server_actions(server_id)]
-        return [action for _, action in sorted(rows)][1:]
+        return [action for _, action, _
+                in self.host_cloud.actions(server_id)][1:]
 
     def wait_for(self, check, what):
         """Wait until something is true."""

@@ -112,7 +112,7 @@ def test_server_in_error_is_powered_off_and_on(machine):
         'server', 'set', '--state', 'error', '--auto-approve', server,
         cloud='minicloud-admin')
     assert _go(deployment, node, server, [(None, None, 'rebooting', ON)]) == (
-        'ACTIVE', ['reboot'])
+        'ACTIVE', ['resetState', 'reboot'])
 
 
 def test_request_waits_for_a_task_in_progress(machine):

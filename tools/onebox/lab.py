@@ -155,9 +155,9 @@ class HostCloud:
         """
         compute = self.connection.compute
         server = compute.find_server(name, ignore_missing=False)
-        rows = [(row.start_time, row.action, row.message or '')
-                for row in compute.server_actions(server)]
-        return sorted(rows)
+        # Nova lists the newest first; its times are whole seconds.
+        return [(row.start_time, row.action, row.message or '')
+                for row in compute.server_actions(server)][::-1]
 
 
 class Nodes:
