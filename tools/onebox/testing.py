@@ -26,7 +26,7 @@ from onebox import system
 REPOSITORY = ironic.REPOSITORY
 REQUIREMENTS = (*ironic.REQUIREMENTS, '-r',
                 str(REPOSITORY / 'test-requirements.txt'))
-LINTERS = ('ruff>=0.14', 'hacking>=7.0.0', 'bashate>=2.1.1')
+LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1')
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell), unit (seconds), functional
 (a real Nova API with a fake hypervisor) and e2e (real guests; minutes). All of
