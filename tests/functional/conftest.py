@@ -10,11 +10,19 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A real Ironic and a real Nova API with a fake hypervisor."""
+"""A real Ironic and a real Nova API with a fake hypervisor.
+
+A cloud is made for the tests and removed after them. A developer who runs
+them often lets them use one that is up: QUINTUPLEO_TEST_CLOUD names the state
+folder of a ``minicloud up --hypervisor fake``.
+"""
 
 import contextlib
 import copy
+import os
 import pathlib
+import shutil
+import socket
 import sys
 import uuid
 
@@ -112,29 +120,56 @@ class Deployment:
         return processes.wait_for(check, 60, what)
 
 
-@pytest.fixture(scope='session')
-def deployment(tmp_path_factory):
-    """Bring everything up, and down again at the end."""
-    cloud = settings.Settings()
-    service = ironic.Ironic()
-    shown = progress.Progress('functional tests')
-    with minicloud.lock(cloud):
+@contextlib.contextmanager
+def _own_cloud(service, shown):
+    """Bring a cloud up, and down again at the end."""
+    with minicloud.lock(settings.Settings()):
         cloud = settings.Settings()
         try:
             minicloud.up(cloud, shown, 'fake')
-            service.install()
-            service.configure('lo', {'cloud': lab.CLOUD})
-            with shown.stage('Ironic') as stage:
-                service.start(stage, api_only=True)
-            found = Deployment(service)
-            found.iso = tmp_path_factory.mktemp('images') / 'rescue.iso'
-            _fake_iso(found.iso)
-            found.openstack('quintupleo', 'image', 'create', '--iso',
-                            str(found.iso))
-            yield found
+            yield
         finally:
             service.remove()
             minicloud.down(cloud, shown)
+
+
+@contextlib.contextmanager
+def _given_cloud(service, state):
+    """Use a cloud that is up, with what the tests change of it copied."""
+    system.make_dir(service.state)
+    system.make_dir(service.logs)
+    shutil.copy(pathlib.Path(state) / 'clouds.yaml', service.state)
+    try:
+        yield
+    finally:
+        service.remove()
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope='session')
+def deployment(tmp_path_factory):
+    """A host cloud and an Ironic."""
+    shown = progress.Progress('functional tests')
+    given = os.environ.get('QUINTUPLEO_TEST_CLOUD')
+    service = ironic.Ironic(api_port=_free_port())
+    with (_given_cloud(service, given) if given
+          else _own_cloud(service, shown)):
+        service.install()
+        service.configure('lo', {'cloud': lab.CLOUD})
+        with shown.stage('Ironic') as stage:
+            service.start(stage, api_only=True)
+        found = Deployment(service)
+        found.iso = tmp_path_factory.mktemp('images') / 'rescue.iso'
+        _fake_iso(found.iso)
+        if found.cloud.image.find_image('quintupleo-rescue-bios') is None:
+            found.openstack('quintupleo', 'image', 'create', '--iso',
+                            str(found.iso))
+        yield found
 
 
 def _fake_iso(path):

@@ -173,16 +173,18 @@ class Ironic:
 
     :param state: folder of all state.
     :param cache: folder of what can be made again.
+    :param api_port: port of its API on loopback.
     """
 
-    def __init__(self, state=None, cache=None):
+    def __init__(self, state=None, cache=None, api_port=API_PORT):
         self.state = pathlib.Path(state or system.state_dir())
         self.cache = pathlib.Path(cache or system.cache_dir())
+        self.api_port = api_port
         self.root = self.state / 'ironic'
         self.logs = self.state / 'logs'
         self.images = self.root / 'http' / 'images'
         self.conf = self.root / 'ironic.conf'
-        self.api_url = f'http://127.0.0.1:{API_PORT}'
+        self.api_url = f'http://127.0.0.1:{api_port}'
         self._daemons = {
             name: processes.Daemon(name, self.root / 'run', self.logs)
             for name in ('ironic', 'dnsmasq', 'nginx')}
@@ -241,7 +243,7 @@ class Ironic:
                      'pxe-images', 'master', 'tftp-master', 'http/images'):
             system.make_dir(self.root / name)
         words = {
-            'address': self.address, 'api_port': API_PORT,
+            'address': self.address, 'api_port': self.api_port,
             'http_port': HTTP_PORT, 'netmask': self.network.netmask,
             'first_lease': self.network[100],
             'last_lease': self.network[199], 'root': self.root,
@@ -298,7 +300,7 @@ class Ironic:
             self._daemons[name].start(command, self.environment())
         stage.waiting('the Ironic API')
         processes.wait_for(
-            lambda: processes.listening(API_PORT), 90, 'the Ironic API',
+            lambda: processes.listening(self.api_port), 90, 'the Ironic API',
             stop=self._daemons['ironic'].require_alive)
         if api_only:
             return
