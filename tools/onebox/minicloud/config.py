@@ -277,6 +277,8 @@ def nova(cloud):
             # A rescued server stays so: it is what the driver relies on.
             'rescue_timeout': 0,
             'vif_plugging_timeout': 60,
+            # There is no other host.
+            'allow_resize_to_same_host': True,
         },
         'api_database': storage(cloud, 'nova_api'),
         'database': storage(cloud, 'nova'),
