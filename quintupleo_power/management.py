@@ -116,6 +116,8 @@ class QuintupleoManagement(base.ManagementInterface):
         with exceptions.translated(info):
             server = cloud.get(info.credentials).server(
                 info.server, CONF[GROUP].server_list_max_age)
+        if server.network_first:
+            return transitions.Device.PXE
         return transitions.device_in_use(server.state)
 
     def get_supported_boot_modes(self, task):

@@ -12,6 +12,7 @@
 
 """The power interface: Ironic's requests become Nova server actions."""
 
+import dataclasses
 import time
 
 from ironic.common import exception
@@ -44,12 +45,19 @@ REQUESTS = {
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
 
-# How often a request is planned anew when the server changed under it.
-MAX_PLANS = 4
+# How often the server may change under a request before it is given up.
+MAX_CONFLICTS = 4
+
+# Seconds between two plans at the most while the host cloud fails, which
+# they may outlast until the request's time is over.
+LONGEST_PAUSE = 30.0
 
 # Ironic validates a request right before it carries it out: what that read is
 # good enough for a first plan, as Nova refuses what does not fit.
 PLAN_MAX_AGE = 1.0
+
+# Servers whose power off is known to be slow, so that each is told of once.
+_warned_of = set()
 
 # After these the server may not be what the plan was made for.
 _PLAN_AGAIN = (errors.Conflict, errors.ServerError, errors.CloudUnreachable)
@@ -83,7 +91,9 @@ class QuintupleoPower(base.PowerInterface):
                 raise transitions.Refused(
                     f'Server {server.id} ({server.name}) cannot be used: '
                     f'{refusal}')
-            _rescue_image(task.node, info, host, server)
+            if not server.network_first:
+                _rescue_image(task.node, info, host, server)
+                _warn_of_a_slow_stop(task.node, host, server)
 
     @METRICS.timer('QuintupleoPower.get_power_state')
     def get_power_state(self, task):
@@ -94,7 +104,8 @@ class QuintupleoPower(base.PowerInterface):
         :raises: InvalidParameterValue if a setting is wrong.
         :raises: DriverOperationError if the host cloud does not tell, or if
             the server is neither on nor off (ERROR, being built, deleted).
-        :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`.
+        :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`, or
+            ERROR for a server in ERROR whose power Ironic is about to change.
         """
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
@@ -102,9 +113,14 @@ class QuintupleoPower(base.PowerInterface):
                 info.server, CONF[GROUP].server_list_max_age)
             is_on = transitions.is_on(server.state)
             if is_on is None:
-                raise errors.HostCloudError(
+                sentence = (
                     f'Server {server.id} is {server.status}, neither on nor '
-                    f"off: {server.fault or 'see openstack server show'}")
+                    f'off: {_fault(server)}')
+                if _is_about_to_leave_error(task, server):
+                    LOG.warning('Node %(node)s: %(reason)s',
+                                {'node': task.node.uuid, 'reason': sentence})
+                    return states.ERROR
+                raise errors.HostCloudError(sentence)
         return states.POWER_ON if is_on else states.POWER_OFF
 
     @METRICS.timer('QuintupleoPower.set_power_state')
@@ -151,6 +167,35 @@ class QuintupleoPower(base.PowerInterface):
         return list(REQUESTS)
 
 
+def _is_about_to_leave_error(task, server):
+    """Whether Ironic reads the power state of an ERROR in order to change it.
+
+    It gives up before it asks for anything when that read raises
+    (``ironic.conductor.utils._can_skip_state_change``). Power sync, which
+    only looks, holds a shared lock.
+    """
+    return (transitions.situation(server.state) is transitions.Situation.ERROR
+            and not task.shared
+            and task.node.provision_state != states.VERIFYING)
+
+
+@dataclasses.dataclass
+class _Course:
+    """What the plans of one request have led to so far.
+
+    :ivar sent: actions that were sent, the last of them without success for
+        all that is known.
+    :ivar refused_in: the server's state when Nova refused an action last.
+    :ivar conflicts: how often Nova refused an action.
+    :ivar failures: how often the host cloud failed.
+    """
+
+    sent: list = dataclasses.field(default_factory=list)
+    refused_in: transitions.ServerState | None = None
+    conflicts: int = 0
+    failures: int = 0
+
+
 def _fulfil(node, request, timeout):
     """Bring the node's server to where a request wants it."""
     info = driver_info.parse(node)
@@ -158,15 +203,15 @@ def _fulfil(node, request, timeout):
     device = boot_device.wished(node)[0] or transitions.Device.DISK
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        sent = []
-        for plans in range(1, MAX_PLANS + 1):
+        course = _Course()
+        while True:
             try:
                 booted = _carry_out(node, info, host, request, device,
-                                    deadline, sent)
+                                    deadline, course)
                 break
             except _PLAN_AGAIN as exc:
-                pause = _pause(exc, plans)
-                if (plans == MAX_PLANS
+                pause = _pause(exc, course)
+                if (course.conflicts == MAX_CONFLICTS
                         or time.monotonic() + pause >= deadline):
                     raise
                 LOG.warning('Planning the %(request)s of node %(node)s '
@@ -178,29 +223,32 @@ def _fulfil(node, request, timeout):
         boot_device.booted(node)
 
 
-def _pause(exc, plans):
+def _pause(exc, course):
     """Seconds to give a host cloud that fails, more each time."""
     if isinstance(exc, errors.Conflict):
+        course.conflicts += 1
         return 0
-    return CONF[GROUP].poll_interval * 2 ** (plans - 1)
+    course.failures += 1
+    pause = CONF[GROUP].poll_interval * 2 ** min(course.failures - 1, 8)
+    return max(min(pause, LONGEST_PAUSE), exc.retry_after or 0)
 
 
-def _carry_out(node, info, host, request, device, deadline, sent):
+def _carry_out(node, info, host, request, device, deadline, course):
     """Plan a request from the server's state as it is and run the plan.
 
-    :param sent: actions that earlier plans of the request sent, the last of
-        them without success for all that is known; is added to.
+    :param course: the :class:`_Course` of the request; is added to.
     :returns: whether the machine has booted from the wished device.
     """
     server = host.settle(
-        host.server(info.server, 0.0 if sent else PLAN_MAX_AGE), deadline)
-    if sent:
-        if _has_booted(server.state, request, device, sent[-1]):
+        host.server(info.server, 0.0 if course.sent else PLAN_MAX_AGE),
+        deadline)
+    if course.sent:
+        if _has_booted(server, request, device, course.sent[-1]):
             return True
         if request is transitions.Request.POWER_ON:
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
-    elif not _nova_checks(server.state, request, device):
+    elif not _nova_checks(server, request, device):
         server = host.settle(host.server(info.server), deadline)
     actions = _plan(server, request, device)
     # Known before the first action: a missing image must not leave a
@@ -214,42 +262,75 @@ def _carry_out(node, info, host, request, device, deadline, sent):
                'state': server.state,
                'actions': [action.value for action in actions]})
     for action in actions:
-        sent.append(action)
+        course.sent.append(action)
         try:
             server = host.run(info.server, server, action, deadline, image)
+        except errors.Conflict as exc:
+            course.sent.pop()
+            _require_another_state(host, info, server, course, exc)
+            raise
         except errors.BadRequest as exc:
             if (action is transitions.Action.RESCUE
                     and _image_was_replaced(node, info, host, server, image)):
                 raise errors.Conflict(str(exc))
             raise
-    return bool(actions) and request.ends_on
+    return bool(actions) and actions[-1].boots
 
 
-def _has_booted(state, request, device, last_sent):
+def _require_another_state(host, info, server, course, conflict):
+    """Give up where Nova would refuse the same action once more.
+
+    :raises: Refused if it is a lock that stops it, ActionFailed if the
+        server stays as it was.
+    """
+    now = host.server(info.server)
+    if now.locked:
+        raise transitions.Refused(
+            f'Server {now.id} ({now.name}) takes no action: '
+            + transitions.LOCKED.format(
+                reason=f' ("{now.locked_reason}")' if now.locked_reason
+                else ''))
+    # Once is no proof: what stood in the way may just have ended.
+    if course.refused_in == now.state == server.state:
+        raise errors.ActionFailed(f'{conflict}; {_fault(now)}')
+    course.refused_in = server.state
+
+
+def _fault(server):
+    """What Nova holds against a server, or where to look."""
+    return server.fault or f'see "openstack server show {server.id}"'
+
+
+def _has_booted(server, request, device, last_sent):
     """Whether an action that seemed to fail has done what was asked."""
-    if not request.ends_on or not transitions.is_on(state) or (
-            transitions.device_in_use(state) is not device):
+    if not request.ends_on or not last_sent.boots or (
+            not transitions.reached(last_sent, server.state)):
+        return False
+    if not server.network_first and (
+            transitions.device_in_use(server.state) is not device):
         return False
     # A reboot leaves nothing in the state by which to know that it happened.
     return request is transitions.Request.POWER_ON or last_sent not in (
         transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
 
 
-def _nova_checks(state, request, device):
+def _nova_checks(server, request, device):
     """Whether Nova would contradict a plan from an outdated reading.
 
     It cannot contradict an empty plan or a refusal, and it does not when a
     rescued guest has switched itself off before a plan of two actions.
     """
     try:
-        return len(transitions.plan(state, request, device)) == 1
+        return len(transitions.plan(server.state, request, device,
+                                    server.network_first)) == 1
     except transitions.Refused:
         return False
 
 
 def _plan(server, request, device):
     try:
-        return transitions.plan(server.state, request, device)
+        return transitions.plan(server.state, request, device,
+                                server.network_first)
     except transitions.Refused as refusal:
         raise transitions.Refused(
             f'Server {server.id} ({server.name}) is {server.status} and a '
@@ -278,6 +359,24 @@ def _image_was_replaced(node, info, host, server, image):
 def _rescue_image_reference(node, info, host, server):
     return (info.rescue_image
             or CONF[GROUP][f'rescue_image_{_boot_mode(node, host, server)}'])
+
+
+def _warn_of_a_slow_stop(node, host, server):
+    """Tell once of a server whose own disk runs long at each power off."""
+    if server.id in _warned_of:
+        return
+    _warned_of.add(server.id)
+    seconds = host.shutdown_timeout(server)
+    if seconds != 0:
+        LOG.warning(
+            'Node %(node)s: Nova waits %(seconds)s for the guest of server '
+            '%(server)s to shut down at each power off and PXE boot, and its '
+            'own disk runs that long when it is powered off out of PXE. Make '
+            'the server from an image with os_shutdown_timeout=0, unless its '
+            'guest is to be shut down cleanly',
+            {'node': node.uuid, 'server': server.id,
+             'seconds': '60 s or what the host cloud sets'
+             if seconds is None else f'{seconds} s'})
 
 
 def _boot_mode(node, host, server):

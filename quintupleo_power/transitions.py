@@ -54,6 +54,12 @@ class Action(enum.Enum):
     SOFT_REBOOT = 'soft reboot'
     RESCUE = 'rescue'
     UNRESCUE = 'unrescue'
+    UNPAUSE = 'unpause'
+
+    @property
+    def boots(self):
+        """Whether the guest starts anew."""
+        return self not in (Action.STOP, Action.UNPAUSE)
 
 
 class PowerState(enum.IntEnum):
@@ -82,7 +88,7 @@ class Situation(enum.Enum):
     PAUSED = 'PAUSED'
     SUSPENDED = 'SUSPENDED'
     BUILD = 'BUILD'
-    SHELVED = 'SHELVED'
+    SHELVED = 'SHELVED or SHELVED_OFFLOADED'
     VERIFY_RESIZE = 'VERIFY_RESIZE'
     SOFT_DELETED = 'SOFT_DELETED'
     DELETED = 'DELETED'
@@ -116,6 +122,7 @@ _VM_STATE_AFTER = {
     Action.SOFT_REBOOT: 'active',
     Action.RESCUE: 'rescued',
     Action.UNRESCUE: 'active',
+    Action.UNPAUSE: 'active',
 }
 
 _SITUATIONS = {
@@ -146,6 +153,7 @@ _TASK_LEADS_TO_ON = {
     'unrescuing': True,
     'unpausing': True,
     'resuming': True,
+    'unshelving': True,
     'powering-off': False,
     'suspending': False,
     'shelving': False,
@@ -155,9 +163,9 @@ Row = collections.namedtuple('Row', (
     'on_disk', 'on_pxe', 'off', 'reboot_disk', 'reboot_pxe',
     'soft_off', 'soft_reboot_disk', 'soft_reboot_pxe'))
 
-_START, _STOP, _RESCUE, _UNRESCUE, _HARD, _SOFT = (
+_START, _STOP, _RESCUE, _UNRESCUE, _HARD, _SOFT, _UNPAUSE = (
     (Action.START,), (Action.STOP,), (Action.RESCUE,), (Action.UNRESCUE,),
-    (Action.HARD_REBOOT,), (Action.SOFT_REBOOT,))
+    (Action.HARD_REBOOT,), (Action.SOFT_REBOOT,), (Action.UNPAUSE,))
 _NOTHING = ()
 
 # Nova leaves RESCUE only by unrescue, which boots the server's own disk:
@@ -189,15 +197,18 @@ TABLE = {
         on_disk=_HARD, on_pxe=_RESCUE, off=_STOP,
         reboot_disk=_HARD, reboot_pxe=_RESCUE,
         soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE),
+    # A paused machine is on: it goes on where it stood, as one that was
+    # never paused would.
     Situation.PAUSED: Row(
-        on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_HARD + _STOP,
-        reboot_disk=_HARD, reboot_pxe=_HARD + _RESCUE,
-        soft_off=_HARD + _STOP, soft_reboot_disk=_HARD,
-        soft_reboot_pxe=_HARD + _RESCUE),
+        on_disk=_UNPAUSE, on_pxe=_UNPAUSE, off=_UNPAUSE + _STOP,
+        reboot_disk=_HARD, reboot_pxe=_UNPAUSE + _RESCUE,
+        soft_off=_UNPAUSE + _STOP, soft_reboot_disk=_HARD,
+        soft_reboot_pxe=_UNPAUSE + _RESCUE),
+    # A suspended machine is off: powered on, it boots and loses its memory.
     Situation.SUSPENDED: Row(
-        on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_HARD + _STOP,
+        on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_NOTHING,
         reboot_disk=_HARD, reboot_pxe=_HARD + _RESCUE,
-        soft_off=_HARD + _STOP, soft_reboot_disk=_HARD,
+        soft_off=_NOTHING, soft_reboot_disk=_HARD,
         soft_reboot_pxe=_HARD + _RESCUE),
 }
 
@@ -215,8 +226,12 @@ REFUSALS = {
     Situation.DELETED:
         'it was deleted: point the node at another server',
     Situation.UNKNOWN:
-        'the host cloud reports a state that is not known to this driver',
+        'the host cloud tells nothing of its state, as when the cell that it '
+        'is in is down: try again later or ask the operator of the host cloud',
 }
+
+LOCKED = ('it is locked{reason}: run "openstack server unlock" as whoever '
+          'locked it')
 
 
 def situation(state):
@@ -243,12 +258,16 @@ def refusal(state):
     return REFUSALS.get(situation(state))
 
 
-def plan(state, request, device):
+def plan(state, request, device, network_first=False):
     """Tell which Nova actions fulfil a request, in their order.
+
+    A lock is no part of it: Nova alone knows whom it stops.
 
     :param state: the :class:`ServerState`, with no task in progress.
     :param request: a :class:`Request`.
     :param device: the wished :class:`Device`.
+    :param network_first: whether the server asks the network at each boot by
+        itself: then both devices are a boot of its own, and no rescue.
     :returns: a tuple of :class:`Action`; empty when nothing is to be done.
     :raises: Refused with the sentence that helps, when no action does.
     """
@@ -259,6 +278,8 @@ def plan(state, request, device):
         return row.off
     if request is Request.SOFT_POWER_OFF:
         return row.soft_off
+    if network_first:
+        device = Device.DISK
     column = {Request.POWER_ON: 'on', Request.REBOOT: 'reboot',
               Request.SOFT_REBOOT: 'soft_reboot'}[request]
     return getattr(row, f'{column}_{device.value}')
@@ -289,6 +310,9 @@ def is_on(state):
     target = _TASK_LEADS_TO_ON.get(state.task_state)
     if target is not None:
         return target
+    if state.task_state:
+        # A resize or a rebuild switches the guest off for a while.
+        state = dataclasses.replace(state, power_state=PowerState.NOSTATE)
     now = situation(state)
     if now in (Situation.ACTIVE, Situation.RESCUE, Situation.PAUSED):
         return True

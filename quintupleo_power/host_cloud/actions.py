@@ -35,6 +35,7 @@ _BODIES = {
     transitions.Action.RESCUE: lambda image: {
         'rescue': {'rescue_image_ref': image}},
     transitions.Action.UNRESCUE: lambda image: {'unrescue': None},
+    transitions.Action.UNPAUSE: lambda image: {'unpause': None},
 }
 
 

@@ -155,10 +155,36 @@ class HostCloud:
             before 2.98.
         :raises: HostCloudError if the host cloud cannot be asked.
         """
-        if server.image_id is None:
-            return None
         if server.image_properties is not None:
             return images.firmware(server.image_properties)
+        image = self._image_of(server)
+        return None if image is None else images.firmware(image)
+
+    def shutdown_timeout(self, server):
+        """Tell how long Nova waits for a server's guest to shut down.
+
+        Nova goes by the image as it was when the server was made, and does
+        not show this property of it; Glance shows the image as it is now.
+
+        :param server: a :class:`servers.Server`.
+        :returns: seconds, or None if nothing tells: then it is the
+            ``shutdown_timeout`` of the host cloud, 60 by default.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        image = self._image_of(server) or {}
+        try:
+            return int(image['os_shutdown_timeout'])
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def _image_of(self, server):
+        """Read the image that a server was made from.
+
+        :returns: the image, or None if it boots from a volume or its image
+            is gone.
+        """
+        if server.image_id is None:
+            return None
         image = self._images.get(server.image_id, IMAGE_MAX_AGE)
         if image is None:
             try:
@@ -166,4 +192,4 @@ class HostCloud:
             except errors.NotFound:
                 return None
             self._images.put(server.image_id, image)
-        return images.firmware(image)
+        return image

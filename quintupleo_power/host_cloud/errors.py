@@ -17,7 +17,13 @@
 
 
 class HostCloudError(Exception):
-    """Base of all that the host cloud can answer or fail to answer."""
+    """Base of all that the host cloud can answer or fail to answer.
+
+    :ivar retry_after: seconds that the host cloud wants to be left alone, or
+        None if it does not say.
+    """
+
+    retry_after = None
 
 
 class CloudMisconfigured(HostCloudError):

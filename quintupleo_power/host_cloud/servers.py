@@ -30,6 +30,8 @@ class Server:
     :ivar status: ``status``, the word that the clients show.
     :ivar state: the :class:`quintupleo_power.transitions.ServerState`.
     :ivar locked: whether somebody locked it.
+    :ivar locked_reason: why, if whoever locked it said so.
+    :ivar network_first: whether it asks the network at each boot by itself.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
     :ivar image_id: UUID of its image; None if it boots from a volume.
     :ivar image_properties: properties of that image as the server was made,
@@ -41,6 +43,8 @@ class Server:
     status: str
     state: transitions.ServerState
     locked: bool = False
+    locked_reason: str | None = None
+    network_first: bool = False
     fault: str | None = None
     image_id: str | None = None
     image_properties: dict | None = dataclasses.field(
@@ -59,13 +63,11 @@ class Server:
             image = body.get('image') or {}
             return cls(
                 id=body['id'],
-                name=body.get('name', ''),
+                name=body.get('name') or '',
                 status=body['status'],
-                state=transitions.ServerState(
-                    vm_state=body['OS-EXT-STS:vm_state'],
-                    power_state=body['OS-EXT-STS:power_state'] or 0,
-                    task_state=body['OS-EXT-STS:task_state']),
+                state=_state(body),
                 locked=bool(body.get('locked')),
+                locked_reason=body.get('locked_reason'),
                 fault=(body.get('fault') or {}).get('message'),
                 image_id=image.get('id'),
                 image_properties=image.get('properties'))
@@ -73,6 +75,17 @@ class Server:
             raise errors.ServerError(
                 'The host cloud describes a server in a form that Nova does '
                 f'not have ({type(exc).__name__}: {exc})')
+
+
+def _state(body):
+    if body['status'] == 'UNKNOWN':
+        # Its cell is down: Nova then leaves out all that the cell knows
+        # (microversion 2.69).
+        return transitions.ServerState(vm_state='unknown')
+    return transitions.ServerState(
+        vm_state=body['OS-EXT-STS:vm_state'],
+        power_state=body['OS-EXT-STS:power_state'] or 0,
+        task_state=body['OS-EXT-STS:task_state'])
 
 
 def read(compute, reference):

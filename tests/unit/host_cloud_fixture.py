@@ -97,6 +97,8 @@ class Server:
     task: tuple = (None, 0)
     then: tuple | None = None
     fault: str | None = None
+    locked: bool = False
+    locked_reason: str | None = None
 
 
 @dataclasses.dataclass
@@ -317,7 +319,8 @@ class FakeHostCloud(fixtures.Fixture):
         elif task:
             server.task = (task, reads - 1)
         body = {
-            'id': server.id, 'name': server.name, 'locked': False,
+            'id': server.id, 'name': server.name, 'locked': server.locked,
+            'locked_reason': server.locked_reason,
             'status': nova_model.STATUS.get(server.vm_state, 'UNKNOWN'),
             'OS-EXT-STS:vm_state': server.vm_state,
             'OS-EXT-STS:power_state': server.power_state,

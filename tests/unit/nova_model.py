@@ -55,6 +55,8 @@ ACTIONS = {
                      RUNNING, 'rescue'),
     'unrescue': Action(('rescued',), 'unrescuing', 'active', RUNNING,
                        'unrescue'),
+    'unpause': Action(('paused',), 'unpausing', 'active', RUNNING,
+                      'unpause'),
 }
 
 # The word that ``status`` has for a vm_state.

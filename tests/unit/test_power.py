@@ -10,9 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import itertools
+
 from ironic.common import boot_devices
 from ironic.common import exception
 from ironic.common import states
+from ironic.conductor import utils
 import requests
 
 from quintupleo_power.host_cloud import cloud
@@ -284,9 +287,41 @@ class TroubleTestCase(PowerTestCase):
 
     def test_lasting_conflict_ends_with_novas_own_sentence(self):
         self.host_cloud.fail('POST', '/action$', (
-            409, f'Instance {self.server.id} is locked'), times=99)
+            409, f'Instance {self.server.id} is not ready'), times=99)
+        self.server.fault = 'No valid host was found'
         self.assert_says(self.refused(self.reboot), self.node.uuid, '409',
-                         'is locked')
+                         'is not ready', 'No valid host was found')
+        self.assertEqual(2, self.posts())
+
+    def test_conflicts_in_ever_other_states_come_to_an_end(self):
+        self.host_cloud.fail('POST', '/action$', 409, times=99)
+        vm_states = itertools.cycle(('active', 'error'))
+        serve = self.host_cloud._server_body
+
+        def body(server):
+            server.vm_state = next(vm_states)
+            return serve(server)
+
+        self.host_cloud._server_body = body
+        self.refused(self.reboot)
+        self.assertEqual(power.MAX_CONFLICTS, self.posts())
+
+    def test_lock_is_named_at_once_with_its_reason(self):
+        self.server.locked, self.server.locked_reason = True, 'in use'
+        self.host_cloud.fail('POST', '/action$', (
+            409, f'Instance {self.server.id} is locked'), times=99)
+        self.assert_says(self.refused(self.reboot), self.node.uuid,
+                         self.server.id, 'locked ("in use")',
+                         'openstack server unlock')
+        self.assertEqual(1, self.posts())
+
+    def test_lock_does_not_stop_what_nova_permits(self):
+        # As an administrator, or where nothing is to be done.
+        self.server.locked = True
+        self.set_power(states.POWER_ON)
+        self.assert_sent()
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
 
     def test_conflict_in_the_middle_is_finished_from_there(self):
         self.set_server('rescued', RUNNING)
@@ -304,7 +339,7 @@ class TroubleTestCase(PowerTestCase):
         self.assert_one_time_device_is_consumed()
 
     def test_power_on_that_stumbles_after_hard_reboot_still_boots_pxe(self):
-        self.set_server('paused', 3)
+        self.set_server('suspended', 7)
         self.wish(boot_devices.PXE)
         self.host_cloud.fail('POST', '/action$', 409, skip=1)
         self.set_power(states.POWER_ON)
@@ -322,7 +357,23 @@ class TroubleTestCase(PowerTestCase):
                              times=99)
         self.assert_says(self.refused(self.set_power, states.POWER_OFF),
                          self.node.uuid, '500', 'Out of rabbits')
-        self.assertEqual(power.MAX_PLANS, self.posts())
+        self.assertLess(3, self.posts())
+
+    def test_server_error_is_outlasted_for_as_long_as_the_request_has(self):
+        begun = self.clock.now
+        self.host_cloud.fail('POST', '/action$', 503, times=9)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+        self.assertLess(120, self.clock.now - begun)
+        pauses = self.clock.slept
+        self.assertGreaterEqual(power.LONGEST_PAUSE, max(pauses))
+
+    def test_unrescue_that_never_arrived_is_no_reboot_to_pxe(self):
+        self.set_server('rescued', RUNNING)
+        self.wish(boot_devices.PXE)
+        self.host_cloud.fail('POST', '/action$', 503)
+        self.reboot()
+        self.assert_sent('unrescue', 'rescue')
 
     def test_too_many_requests_is_tried_again(self):
         self.host_cloud.fail('POST', '/action$', (429, 'Slow down'))
@@ -560,12 +611,33 @@ class GetPowerStateTestCase(PowerTestCase):
         self.assert_says(self.refused(self.get_power), self.node.uuid,
                          self.server.id, 'does not exist')
 
+    def test_error_is_told_as_such_to_who_is_about_to_leave_it(self):
+        self.set_server('error')
+        self.server.fault = 'Disk quota exceeded'
+        with self.acquire() as task:
+            self.assertEqual(states.ERROR,
+                             task.driver.power.get_power_state(task))
+            utils.node_power_action(task, states.POWER_ON)
+        self.assert_sent('hard reboot')
+
+    def test_error_stops_the_verification_of_a_node(self):
+        self.set_server('error')
+        self.server.fault = 'Disk quota exceeded'
+        self.node.provision_state = states.VERIFYING
+        self.node.save()
+        with self.acquire() as task:
+            self.assert_says(
+                self.refused(task.driver.power.get_power_state, task),
+                self.node.uuid, 'Disk quota exceeded')
+
     def test_server_whose_cell_is_down_is_an_error(self):
         # Nova then leaves out most of the keys.
         self.host_cloud._server_body = lambda server: {
             'id': server.id, 'status': 'UNKNOWN', 'links': []}
         self.assert_says(self.refused(self.get_power), self.node.uuid,
-                         'OS-EXT-STS:vm_state')
+                         'is UNKNOWN')
+        self.assert_says(self.refused(self.set_power, states.POWER_OFF),
+                         self.node.uuid, 'cell that it is in is down')
 
     def test_failing_api_is_an_error(self):
         for status in (500, 503, 403, 429):
@@ -627,7 +699,9 @@ class RequestCountTestCase(PowerTestCase):
 
     def setUp(self):
         super().setUp()
-        # Token, version documents and the pace of actions are known then.
+        # Token, version documents, images and the pace of actions are known
+        # then.
+        self.validate()
         self.wish(boot_devices.PXE)
         self.reboot()
         self.set_power(states.POWER_OFF)

@@ -25,9 +25,9 @@ Situation = transitions.Situation
 RUNNING = transitions.PowerState.RUNNING
 SHUTDOWN = transitions.PowerState.SHUTDOWN
 
-START, STOP, HARD, SOFT, RESCUE, UNRESCUE = (
+START, STOP, HARD, SOFT, RESCUE, UNRESCUE, UNPAUSE = (
     Action.START, Action.STOP, Action.HARD_REBOOT, Action.SOFT_REBOOT,
-    Action.RESCUE, Action.UNRESCUE)
+    Action.RESCUE, Action.UNRESCUE, Action.UNPAUSE)
 
 STATES = {
     Situation.SHUTOFF: ServerState('stopped', SHUTDOWN),
@@ -56,7 +56,7 @@ EXPECTED = {
         Situation.RESCUE: (),
         Situation.RESCUE_GUEST_OFF: (UNRESCUE,),
         Situation.ERROR: (HARD,),
-        Situation.PAUSED: (HARD,),
+        Situation.PAUSED: (UNPAUSE,),
         Situation.SUSPENDED: (HARD,),
     },
     (Request.POWER_ON, Device.PXE): {
@@ -66,7 +66,7 @@ EXPECTED = {
         Situation.RESCUE: (),
         Situation.RESCUE_GUEST_OFF: (UNRESCUE, RESCUE),
         Situation.ERROR: (RESCUE,),
-        Situation.PAUSED: (HARD, RESCUE),
+        Situation.PAUSED: (UNPAUSE,),
         Situation.SUSPENDED: (HARD, RESCUE),
     },
     (Request.REBOOT, Device.DISK): {
@@ -86,7 +86,7 @@ EXPECTED = {
         Situation.RESCUE: (UNRESCUE, RESCUE),
         Situation.RESCUE_GUEST_OFF: (UNRESCUE, RESCUE),
         Situation.ERROR: (RESCUE,),
-        Situation.PAUSED: (HARD, RESCUE),
+        Situation.PAUSED: (UNPAUSE, RESCUE),
         Situation.SUSPENDED: (HARD, RESCUE),
     },
     (Request.POWER_OFF, Device.DISK): {
@@ -96,8 +96,8 @@ EXPECTED = {
         Situation.RESCUE: (UNRESCUE, STOP),
         Situation.RESCUE_GUEST_OFF: (),
         Situation.ERROR: (STOP,),
-        Situation.PAUSED: (HARD, STOP),
-        Situation.SUSPENDED: (HARD, STOP),
+        Situation.PAUSED: (UNPAUSE, STOP),
+        Situation.SUSPENDED: (),
     },
 }
 # What is off needs no device, and Nova's clean shutdown is the soft one.
@@ -130,14 +130,16 @@ def fulfils(request, device, before, actions):
     if end is None:
         return False
     if not request.ends_on:
-        # ACTIVE with the guest off and SUSPENDED are reported as off, but
-        # Nova stops the one by itself and keeps the memory of the other.
-        return end.power_state == SHUTDOWN and (
-            end.vm_state in ('stopped', 'rescued'))
-    if request is Request.POWER_ON and not actions:
-        return before.vm_state in ('active', 'rescued') and (
-            before.power_state == RUNNING)
-    return bool(actions) and transitions.is_on(end) and (
+        # ACTIVE with the guest off is reported as off, but Nova is about to
+        # stop it by itself.
+        return end.vm_state == 'suspended' or (
+            end.power_state == SHUTDOWN
+            and end.vm_state in ('stopped', 'rescued'))
+    if request is Request.POWER_ON and transitions.is_on(before):
+        # What is on is not booted, only made to run.
+        return end.vm_state in ('active', 'rescued') and (
+            end.power_state == RUNNING)
+    return bool(actions) and actions[-1].boots and transitions.is_on(end) and (
         transitions.device_in_use(end) is device)
 
 
@@ -197,6 +199,18 @@ class PlanTestCase(unittest.TestCase):
                 self.assertTrue(fulfils(
                     request, device, before,
                     transitions.plan(before, request, device)))
+
+    def test_network_first_server_boots_by_itself_for_either_device(self):
+        for request, device, situation in itertools.product(
+                Request, Device, SERVED):
+            with self.subTest(request=request, device=device,
+                              situation=situation):
+                before = STATES[situation]
+                actions = transitions.plan(before, request, device,
+                                           network_first=True)
+                self.assertNotIn(RESCUE, actions)
+                self.assertEqual(transitions.plan(
+                    before, request, Device.DISK), actions)
 
     def test_no_plan_is_longer_than_nova_demands(self):
         for request, device, situation in itertools.product(
@@ -295,6 +309,13 @@ class IsOnTestCase(unittest.TestCase):
                                           ('stopped', SHUTDOWN, False)):
             self.assertIs(on, transitions.is_on(ServerState(
                 vm_state, power_state, 'image_snapshot')))
+
+    def test_task_that_switches_the_guest_off_for_a_while_changes_nothing(
+            self):
+        for vm_state, on in (('active', True), ('stopped', False),
+                             ('rescued', True)):
+            self.assertIs(on, transitions.is_on(ServerState(
+                vm_state, SHUTDOWN, 'resize_migrating')))
 
 
 class DeviceInUseTestCase(unittest.TestCase):
