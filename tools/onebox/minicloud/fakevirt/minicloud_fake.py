@@ -18,8 +18,10 @@ the end-to-end tests run the same actions against libvirt.
 """
 
 from nova.compute import power_state
+from nova.virt import driver
 from nova.virt import event
 from nova.virt import fake
+from nova.virt import node
 
 
 class FakeDriver(fake.FakeDriver):
@@ -27,6 +29,16 @@ class FakeDriver(fake.FakeDriver):
 
     capabilities = dict(fake.FakeDriver.capabilities,
                         supports_bfv_rescue=True)
+
+    # Nova starts a second time only as the node that it was before; its own
+    # fake is another one in each process.
+    get_nodenames_by_uuid = driver.ComputeDriver.get_nodenames_by_uuid
+
+    def get_available_resource(self, nodename):
+        """Describe the hypervisor."""
+        resource = super().get_available_resource(nodename)
+        resource['uuid'] = node.get_local_node_uuid()
+        return resource
 
     def rescue(self, context, instance, *args, **kwargs):
         """Boot the rescue image, as far as anyone can see."""
