@@ -13,12 +13,15 @@
 """What ``driver_info`` of a node may hold, parsed into one value."""
 
 import dataclasses
-from urllib import parse as urlparse
+import re
+import uuid
 
 from ironic.common import exception
 from oslo_config import cfg
+from oslo_utils import uuidutils
 
 from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import connection
 
 CONF = cfg.CONF
@@ -52,6 +55,9 @@ COMMON_PROPERTIES = REQUIRED_PROPERTIES | OPTIONAL_PROPERTIES
 
 _LONGEST = 255
 
+# openstacksdk expands braces in it to other settings, passwords among them.
+_REGION_NAME = re.compile(r'[^{}]+')
+
 
 @dataclasses.dataclass(frozen=True)
 class DriverInfo:
@@ -78,36 +84,48 @@ def parse(node):
     :raises: InvalidParameterValue if a value is wrong or keys contradict
         each other.
     """
-    values = {key: _text(node, key) for key in COMMON_PROPERTIES}
-    if values['quintupleo_server'] is None:
+    server = _text(node, 'quintupleo_server')
+    if server is None:
         raise exception.MissingParameterValue(
             f'Node {node.uuid} lacks driver_info/quintupleo_server: set it '
             'to the UUID of the Nova server that plays this node')
     credentials = connection.Credentials(
-        **{field.name: values[f'quintupleo_{field.name}']
+        **{field.name: _text(node, f'quintupleo_{field.name}')
            for field in dataclasses.fields(connection.Credentials)})
     _check_credentials(node, credentials)
     return DriverInfo(
         node_uuid=node.uuid,
-        server=values['quintupleo_server'],
+        server=_reference(server),
         credentials=credentials,
-        rescue_image=values['quintupleo_rescue_image'])
+        rescue_image=_reference(_text(node, 'quintupleo_rescue_image')))
+
+
+def _reference(value):
+    """Give a UUID its usual form; it becomes part of a path."""
+    if value and uuidutils.is_uuid_like(value):
+        return str(uuid.UUID(value))
+    return value
 
 
 def _text(node, key):
-    value = node.driver_info.get(key)
+    # The value stays out of the message, and out of what a traceback would
+    # show of this function: it may be a secret.
+    mistake = _mistake(node.driver_info.get(key))
+    if mistake:
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: driver_info/{key} must be {mistake}')
+    return (node.driver_info.get(key) or '').strip() or None
+
+
+def _mistake(value):
+    """Tell what a value of driver_info should be and is not, if anything."""
     if value is None:
         return None
-    # The value itself stays out of the message: it may be a secret.
     if not isinstance(value, str) or not value.strip():
-        raise exception.InvalidParameterValue(
-            f'Node {node.uuid}: driver_info/{key} must be a text that is '
-            'not empty')
+        return 'a text that is not empty'
     if len(value) > _LONGEST or not value.isprintable():
-        raise exception.InvalidParameterValue(
-            f'Node {node.uuid}: driver_info/{key} must be at most '
-            f'{_LONGEST} printable characters')
-    return value.strip()
+        return f'at most {_LONGEST} printable characters'
+    return None
 
 
 def _check_credentials(node, credentials):
@@ -118,6 +136,13 @@ def _check_credentials(node, credentials):
         raise exception.InvalidParameterValue(
             f'Node {node.uuid}: driver_info has both quintupleo_cloud and '
             f'quintupleo_{given[0]}: remove one of them')
+    if credentials.cloud:
+        _check_cloud(node, credentials.cloud)
+    if credentials.region_name and not _REGION_NAME.fullmatch(
+            credentials.region_name):
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: driver_info/quintupleo_region_name must be '
+            'the name of a region, without braces')
     if not given:
         return
     for name in own[1:]:
@@ -130,16 +155,22 @@ def _check_credentials(node, credentials):
         _check_auth_url(node, credentials.auth_url)
 
 
+def _check_cloud(node, name):
+    allowed = CONF[GROUP].allowed_clouds
+    if allowed is not None and name not in allowed:
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: driver_info/quintupleo_cloud names an entry '
+            'of clouds.yaml that is not permitted: an operator can add it to '
+            f'[{GROUP}]allowed_clouds')
+
+
 def _check_auth_url(node, auth_url):
-    allowed = [url.rstrip('/') for url in CONF[GROUP].allowed_auth_urls]
+    if addresses.permitted(auth_url, CONF[GROUP].allowed_auth_urls):
+        return
     configured = connection.configured_auth_url()
-    if configured:
-        allowed.append(configured.rstrip('/'))
-    # '..' would lead out of the path that is allowed.
-    if '..' in urlparse.unquote(auth_url) or not any(
-            auth_url.rstrip('/') == url or auth_url.startswith(url + '/')
-            for url in allowed):
+    if not configured or not addresses.permitted(auth_url, [configured]):
         raise exception.InvalidParameterValue(
             f'Node {node.uuid}: driver_info/quintupleo_auth_url is not '
             'permitted: an operator can add it to '
-            '[quintupleo]allowed_auth_urls')
+            f'[{GROUP}]allowed_auth_urls, which takes plain http and https '
+            'URLs')

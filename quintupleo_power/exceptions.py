@@ -27,6 +27,9 @@ from quintupleo_power import transitions
 # Errors about an image name the setting themselves.
 _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
 
+# After these the settings may be put right, and are read anew.
+_OF_THE_SETTINGS = (errors.AuthenticationFailed, errors.CloudMisconfigured)
+
 
 @contextlib.contextmanager
 def translated(info, validating=False):
@@ -42,11 +45,12 @@ def translated(info, validating=False):
     try:
         yield
     except (errors.HostCloudError, transitions.Refused) as exc:
-        if isinstance(exc, errors.AuthenticationFailed):
+        if isinstance(exc, _OF_THE_SETTINGS):
             cloud.forget(info.credentials)
         message = f'Node {info.node_uuid}: {exc}'
         if validating:
             if isinstance(exc, _OF_THE_SERVER):
                 message += ' (see driver_info/quintupleo_server)'
-            raise exception.InvalidParameterValue(message)
-        raise exception.DriverOperationError(message)
+            raise exception.InvalidParameterValue(message) from None
+        # What led here stays behind: keystoneauth's frames hold passwords.
+        raise exception.DriverOperationError(message) from None

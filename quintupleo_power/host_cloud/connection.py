@@ -13,6 +13,7 @@
 """Connections to host clouds: credentials in, two REST services out."""
 
 import dataclasses
+import logging
 import re
 
 from keystoneauth1 import adapter
@@ -22,9 +23,12 @@ from keystoneauth1 import loading
 from openstack import config as sdk_config
 from openstack import exceptions as sdk_exceptions
 from oslo_config import cfg
+import yaml
 
 from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import redaction
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -127,6 +131,12 @@ class Service:
 
     def _call(self, function, *args, **kwargs):
         try:
+            return self._tried(function, *args, **kwargs)
+        except errors.HostCloudError as exc:
+            raise type(exc)(redaction.clean(exc, self._rest.session.auth))
+
+    def _tried(self, function, *args, **kwargs):
+        try:
             return function(*args, **kwargs)
         except ks_exceptions.Unauthorized as exc:
             raise errors.AuthenticationFailed(
@@ -145,6 +155,10 @@ class Service:
         except ks_exceptions.ClientException as exc:
             raise errors.CloudUnreachable(
                 f'{self._title} cannot be reached: {_short(exc)}')
+        except _UNEXPECTED_FORM as exc:
+            raise errors.ServerError(
+                f'{self._title} answered in a form that an OpenStack service '
+                f'does not have ({type(exc).__name__})')
         except Exception as exc:
             # keystoneauth's password plugin says so of a missing password.
             if type(exc) is not Exception:
@@ -168,6 +182,10 @@ class Service:
         return kind(f'{self._title} answered {exc.http_status} to '
                     f'{exc.method}: {_explanation(exc)}')
 
+
+# What keystoneauth lets out of an answer that lacks something. Their texts
+# may hold what was sent.
+_UNEXPECTED_FORM = (AttributeError, LookupError, TypeError, ValueError)
 
 _KINDS = {
     400: errors.BadRequest,
@@ -224,8 +242,11 @@ def connect(credentials):
                                    credentials.region_name)
     else:
         access = _from_section(credentials.region_name)
+    _check_auth_url(access)
+    access.session.session.hooks['response'].append(_follow_no_stranger)
     common = {'session': access.session, 'region_name': access.region_name,
-              'interface': access.interface}
+              'interface': access.interface,
+              'logger': redaction.Logger(__name__, access.session.auth)}
     compute = adapter.Adapter(
         service_type='compute', endpoint_override=access.compute_endpoint,
         min_version='2.1', max_version='2.latest', **common)
@@ -237,28 +258,68 @@ def connect(credentials):
             Service(access.title, image))
 
 
-def _from_section(region_name):
-    try:
-        auth = loading.load_auth_from_conf_options(CONF, GROUP)
-    except ks_exceptions.AuthPluginException as exc:
+def _check_auth_url(access):
+    auth_url = getattr(access.session.auth, 'auth_url', None) or ''
+    if '@' in auth_url.partition('//')[2].partition('/')[0]:
+        # keystoneauth logs it.
         raise errors.CloudMisconfigured(
-            f'The authentication options of [{GROUP}] are incomplete: {exc}')
+            f'{access.title} cannot be used: its auth_url must not hold a '
+            'user name or password')
+
+
+# Session._REDIRECT_STATUSES of keystoneauth.
+_FOLLOWED = (301, 302, 303, 305, 307, 308)
+
+
+def _follow_no_stranger(answer, **kwargs):
+    """Stop keystoneauth from sending credentials on to another host."""
+    location = answer.headers.get('location')
+    if (answer.status_code in _FOLLOWED and location
+            and addresses.redirects_away(answer.url, location)):
+        raise errors.CloudMisconfigured(redaction.clean(
+            f'{answer.url} redirects to {location}, which is not followed: '
+            'use the address of the service itself'))
+
+
+def _from_section(region_name):
+    auth = _section_auth()
     if auth is None:
         raise errors.CloudMisconfigured(
             f'No host cloud is named: set [{GROUP}]cloud or '
             f'[{GROUP}]auth_type in the configuration, or '
             'driver_info/quintupleo_cloud on the node')
+    auth_url = getattr(auth, 'auth_url', None)
+    return dataclasses.replace(
+        _section_access(auth, region_name),
+        title=(_title(auth_url) if auth_url else
+               f'Host cloud of [{GROUP}]'),
+        compute_endpoint=CONF[GROUP].endpoint_override)
+
+
+def _section_auth():
+    try:
+        return loading.load_auth_from_conf_options(CONF, GROUP)
+    except ks_exceptions.AuthPluginException as exc:
+        raise errors.CloudMisconfigured(
+            f'The authentication options of [{GROUP}] are incomplete: {exc}')
+
+
+def _section_access(auth, region_name):
     return _Access(
-        title=f'Host cloud {auth.auth_url}' if getattr(
-            auth, 'auth_url', None) else f'Host cloud of [{GROUP}]',
+        title=_title(getattr(auth, 'auth_url', None)),
         session=loading.load_session_from_conf_options(
             CONF, GROUP, auth=auth),
-        compute_endpoint=CONF[GROUP].endpoint_override,
-        **_place(region_name))
+        region_name=region_name or CONF[GROUP].region_name,
+        interface=CONF[GROUP].valid_interfaces or ['public'])
+
+
+def _title(auth_url):
+    return redaction.clean(f'Host cloud {auth_url}')
 
 
 def _from_application_credential(credentials):
-    auth_url = credentials.auth_url or configured_auth_url()
+    configured = configured_auth_url()
+    auth_url = credentials.auth_url or configured
     if not auth_url:
         raise errors.CloudMisconfigured(
             'driver_info/quintupleo_application_credential_id needs '
@@ -269,33 +330,66 @@ def _from_application_credential(credentials):
         application_credential_id=credentials.application_credential_id,
         application_credential_secret=(
             credentials.application_credential_secret))
-    return _Access(
-        title=f'Host cloud {auth_url}',
-        session=loading.load_session_from_conf_options(
-            CONF, GROUP, auth=auth),
-        **_place(credentials.region_name))
-
-
-def _place(region_name):
-    return {'region_name': region_name or CONF[GROUP].region_name,
-            'interface': CONF[GROUP].valid_interfaces or ['public']}
+    if not addresses.same_service(auth_url, configured):
+        # Another cloud: the endpoints of the configured one do not serve it.
+        return _section_access(auth, credentials.region_name)
+    if not CONF[GROUP].cloud:
+        return dataclasses.replace(
+            _section_access(auth, credentials.region_name),
+            compute_endpoint=CONF[GROUP].endpoint_override)
+    access = _from_clouds_yaml(CONF[GROUP].cloud, credentials.region_name)
+    access.session.auth = auth
+    return dataclasses.replace(access, title=_title(auth_url))
 
 
 def _clouds_yaml_entry(name, region_name=None):
+    config = None
     try:
-        return sdk_config.OpenStackConfig().get_one(
+        config = sdk_config.OpenStackConfig()
+        if name == config.envvar_key:
+            # What the conductor was started with is not for its nodes.
+            raise errors.CloudMisconfigured(
+                f"'{name}' is no entry of clouds.yaml but stands for the "
+                'environment of the conductor, which is not used')
+        entry = config.get_one(
             cloud=name, **({'region_name': region_name} if region_name
                            else {}))
-    except (sdk_exceptions.ConfigException,
+        return entry, entry.get_session()
+    except yaml.YAMLError as exc:
+        told = f'it is not YAML{_place_in_file(exc)}'
+    except (sdk_exceptions.SDKException,
             ks_exceptions.ClientException) as exc:
-        raise errors.CloudMisconfigured(
-            f"clouds.yaml of the conductor has no usable entry '{name}': "
-            f'{exc}')
+        told = (str(exc) if getattr(config, 'config_filename', None) else
+                'there is no such file that can be read')
+    except _UNEXPECTED_FORM as exc:
+        told = f'it is not of the form of clouds.yaml ({type(exc).__name__})'
+    raise errors.CloudMisconfigured(
+        f"clouds.yaml of the conductor has no usable entry '{name}': {told}")
+
+
+def _place_in_file(exc):
+    """Tell where YAML is wrong, not what is there: it may be a password."""
+    mark = getattr(exc, 'problem_mark', None)
+    return f' from line {mark.line + 1}' if mark else ''
+
+
+class _TellNoContent(logging.Filter):
+    """Take out of openstacksdk's warning what it read."""
+
+    def filter(self, record):
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                f'it is not YAML{_place_in_file(each)}'
+                if isinstance(each, yaml.YAMLError) else each
+                for each in record.args)
+        return True
+
+
+logging.getLogger('openstack.config').addFilter(_TellNoContent())
 
 
 def _from_clouds_yaml(name, region_name):
-    entry = _clouds_yaml_entry(name, region_name)
-    session = entry.get_session()
+    entry, session = _clouds_yaml_entry(name, region_name)
     if not entry.config.get('api_timeout'):
         session.timeout = CONF[GROUP].timeout
     return _Access(
@@ -314,9 +408,9 @@ def configured_auth_url():
     """
     try:
         if CONF[GROUP].cloud:
-            entry = _clouds_yaml_entry(CONF[GROUP].cloud)
+            entry, _session = _clouds_yaml_entry(CONF[GROUP].cloud)
             return entry.get_auth_args().get('auth_url')
-        auth = loading.load_auth_from_conf_options(CONF, GROUP)
-    except (errors.CloudMisconfigured, ks_exceptions.AuthPluginException):
+        auth = _section_auth()
+    except errors.CloudMisconfigured:
         return None
     return getattr(auth, 'auth_url', None)

@@ -1,0 +1,122 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Addresses of identity services: which of them permits which.
+
+Who may edit a node chooses text that the conductor takes for an address.
+Programs read unusual addresses each in a way of its own, so only usual ones
+are looked at: what is compared here is what is connected to.
+"""
+
+import dataclasses
+import ipaddress
+import re
+from urllib import parse as urlparse
+
+_PLAIN = re.compile(
+    r'(?P<scheme>https?)://'
+    r'(?P<host>[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|\[[0-9a-f:.]+\])'
+    r'(?::(?P<port>[0-9]{1,5}))?'
+    r'(?P<path>(?:/[a-z0-9_.~-]+)*)/?',
+    re.ASCII | re.IGNORECASE)
+_DEFAULT_PORTS = {'http': 80, 'https': 443}
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    """An address in the form in which two of them are compared.
+
+    :ivar scheme: 'http' or 'https'.
+    :ivar host: name in lower case, or IP address.
+    :ivar port: number, the scheme's own if none is given.
+    :ivar path: tuple of segments.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    path: tuple = ()
+
+    def permits(self, other):
+        """Tell whether another address is this one or below its path."""
+        return (self.origin == other.origin
+                and other.path[:len(self.path)] == self.path)
+
+    @property
+    def origin(self):
+        """What decides who answers."""
+        return self.scheme, self.host, self.port
+
+
+def parse(url):
+    """Read an address.
+
+    :param url: any text.
+    :returns: an :class:`Address`, or None if it is no plain http or https
+        address: user information, queries, fragments, encoded characters,
+        '.' and '..' are not plain.
+    """
+    match = _PLAIN.fullmatch(url)
+    if match is None:
+        return None
+    scheme = match['scheme'].lower()
+    host = match['host'].lower()
+    if host.startswith('['):
+        try:
+            host = str(ipaddress.IPv6Address(host[1:-1]))
+        except ValueError:
+            return None
+    port = int(match['port'] or _DEFAULT_PORTS[scheme])
+    path = tuple(match['path'].split('/')[1:])
+    if not 0 < port < 65536 or '..' in host or {'.', '..'} & set(path):
+        return None
+    return Address(scheme, host, port, path)
+
+
+def permitted(url, allowed):
+    """Tell whether a URL is one of some others, or below the path of one.
+
+    :param url: any text.
+    :param allowed: URLs; those that are not plain permit nothing.
+    """
+    wanted = parse(url)
+    return wanted is not None and any(
+        address.permits(wanted) for address in map(parse, allowed)
+        if address is not None)
+
+
+def same_service(url, other):
+    """Tell whether two URLs stand for one service, with or without version.
+
+    :param url: any text, or None.
+    :param other: any text, or None.
+    """
+    if not url or not other:
+        return False
+    return permitted(url, [other]) or permitted(other, [url])
+
+
+def redirects_away(url, location):
+    """Tell whether a redirection leads to another host or gives up TLS.
+
+    :param url: the URL that was asked.
+    :param location: where its answer points to.
+    """
+    old = urlparse.urlsplit(url)
+    try:
+        new = urlparse.urlsplit(urlparse.urljoin(url, location))
+        if (old.scheme, new.scheme) == ('http', 'https'):
+            return old.hostname != new.hostname
+        return (old.scheme, old.hostname, old.port) != (
+            new.scheme, new.hostname, new.port)
+    except ValueError:
+        return True

@@ -1,0 +1,86 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Keeps credentials out of texts that the host cloud has a part in.
+
+A server's answer, or a proxy's, may repeat what it was sent.
+"""
+
+import logging
+import re
+
+_NAMES = ('password', 'secret', 'token', 'passcode')
+# A shorter one, or None, would blank out parts of ordinary words.
+_SHORTEST = 5
+_LONGEST_TEXT = 600
+_USER_INFORMATION = re.compile(r'(?<=://)[^/\s?#]*@')
+
+
+def clean(text, auth=None):
+    """Make a text of the host cloud's fit to be shown.
+
+    :param text: the text.
+    :param auth: the keystoneauth plugin whose secrets may be in it.
+    :returns: one line of bounded length without them.
+    """
+    text = ' '.join(without_secrets(str(text), auth).split())
+    if len(text) > _LONGEST_TEXT:
+        text = text[:_LONGEST_TEXT] + '...'
+    return ''.join(character if character.isprintable() else '?'
+                   for character in text)
+
+
+def without_secrets(text, auth=None):
+    """Blank out the secrets of a plugin, and users and passwords of URLs."""
+    for secret in sorted(_secrets(auth), key=len, reverse=True):
+        text = text.replace(secret, '***')
+    return _USER_INFORMATION.sub('***@', text)
+
+
+class Logger(logging.LoggerAdapter):
+    """A logger for requests and answers that writes no secret."""
+
+    def __init__(self, name, auth):
+        """Write to a logger.
+
+        :param name: its name.
+        :param auth: the keystoneauth plugin whose secrets are meant.
+        """
+        super().__init__(logging.getLogger(name), {})
+        self._auth = auth
+
+    def process(self, msg, kwargs):
+        """Blank out what :func:`without_secrets` does."""
+        return without_secrets(str(msg), self._auth), kwargs
+
+
+def _secrets(auth, depth=3):
+    """Find the secrets of an authentication plugin and of its token."""
+    found = set()
+    for name, value in getattr(auth, '__dict__', {}).items():
+        if any(word in name for word in _NAMES):
+            found |= _texts(value)
+        elif depth:
+            # A plugin may wrap another, or have several methods.
+            for part in value if isinstance(value, list) else [value]:
+                if type(part).__module__.startswith('keystoneauth1.'):
+                    found |= _secrets(part, depth - 1)
+    return {secret for secret in found if len(secret) >= _SHORTEST}
+
+
+def _texts(value):
+    """Find the texts of a value; YAML makes numbers of some passwords."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        return set().union(*map(_texts, value))
+    return {str(value)}
