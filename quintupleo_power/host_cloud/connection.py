@@ -133,7 +133,8 @@ class Service:
         try:
             return self._tried(function, *args, **kwargs)
         except errors.HostCloudError as exc:
-            raise type(exc)(redaction.clean(exc, self._rest.session.auth))
+            exc.args = (redaction.clean(exc, self._rest.session.auth),)
+            raise
 
     def _tried(self, function, *args, **kwargs):
         try:
