@@ -10,10 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+# The state table and its proofs are read from the code and the tests.
+sys.path[:0] = [str(HERE / '_exts'), str(HERE.parents[1])]
+
 extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
+    'state_table',
 ]
 config_generator_config_file = '../../tools/quintupleo-config-generator.conf'
 sample_config_basename = '_static/quintupleo'

@@ -166,7 +166,8 @@ class Actions:
                 f'"{name}" of server {server_id} did not end within the time '
                 'that the request or [quintupleo]action_timeout gives: '
                 + (str(last.exception()) if last.failed else
-                   f'its task is still {last.result().state.task_state}'))
+                   f'its task is still {last.result().state.task_state}, as '
+                'when its compute host is down'))
 
     def _failure(self, server_id, request_id, deadline):
         """Read from Nova's own record why an action failed.

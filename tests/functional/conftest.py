@@ -22,6 +22,7 @@ import copy
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import sys
 import uuid
@@ -43,12 +44,16 @@ from onebox import system  # noqa: E402
 class Deployment:
     """What the tests talk to.
 
+    :ivar minicloud: the :class:`settings.Settings` of the host cloud.
+    :ivar clouds_yaml: path of the file that names it and its users.
     :ivar cloud: the tenant's openstacksdk connection.
     :ivar nodes: the :class:`lab.Nodes` of Ironic.
     :ivar ironic: the :class:`ironic.Ironic`.
     """
 
-    def __init__(self, service):
+    def __init__(self, service, cloud):
+        self.minicloud = cloud
+        self.clouds_yaml = service.state / 'clouds.yaml'
         self.ironic = service
         self.host_cloud = lab.HostCloud(service)
         self.cloud = self.host_cloud.connection
@@ -115,6 +120,49 @@ class Deployment:
         return [action for _, action, _
                 in self.host_cloud.actions(server_id)][1:]
 
+    @contextlib.contextmanager
+    def compute_host_down(self):
+        """Let the hypervisor's nova-compute not answer for a while."""
+        family = processes.Daemon('nova-compute', self.minicloud.run,
+                                  self.minicloud.logs).family()
+        assert family
+        for pid in family:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in family:
+                os.kill(pid, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def soft_deleting_api(self, etc):
+        """Run a second compute API, one that keeps what it deletes.
+
+        :param etc: folder for its configuration.
+        :returns: its address.
+        """
+        port = _free_port()
+        own = self.minicloud.etc / 'nova'
+        shutil.copytree(own, etc, dirs_exist_ok=True)
+        content = (own / 'nova.conf').read_text()
+        system.write_file(etc / 'nova.conf', content.replace(
+            '[DEFAULT]\n', '[DEFAULT]\nreclaim_instance_interval = 3600\n'))
+        content = (own / 'uwsgi.ini').read_text()
+        system.write_file(etc / 'uwsgi.ini', content.replace(
+            f":{settings.PORTS['nova']}\n", f':{port}\n'))
+        daemon = processes.Daemon('nova-api-soft-delete', etc,
+                                  self.minicloud.logs)
+        daemon.start([self.minicloud.venv / 'bin' / 'uwsgi', '--ini',
+                      etc / 'uwsgi.ini'],
+                     {**self.minicloud.environment(),
+                      'OS_NOVA_CONFIG_DIR': str(etc)})
+        try:
+            self.wait_for(lambda: processes.listening(port),
+                          'the second compute API')
+            yield f'http://127.0.0.1:{port}/v2.1'
+        finally:
+            daemon.stop()
+
     def wait_for(self, check, what):
         """Wait until something is true."""
         return processes.wait_for(check, 60, what)
@@ -127,7 +175,7 @@ def _own_cloud(service, shown):
         cloud = settings.Settings()
         try:
             minicloud.up(cloud, shown, 'fake')
-            yield
+            yield cloud
         finally:
             service.remove()
             minicloud.down(cloud, shown)
@@ -136,11 +184,12 @@ def _own_cloud(service, shown):
 @contextlib.contextmanager
 def _given_cloud(service, state):
     """Use a cloud that is up, with what the tests change of it copied."""
+    service.remove()
     system.make_dir(service.state)
     system.make_dir(service.logs)
     shutil.copy(pathlib.Path(state) / 'clouds.yaml', service.state)
     try:
-        yield
+        yield settings.Settings(state)
     finally:
         service.remove()
 
@@ -158,12 +207,12 @@ def deployment(tmp_path_factory):
     given = os.environ.get('QUINTUPLEO_TEST_CLOUD')
     service = ironic.Ironic(api_port=_free_port())
     with (_given_cloud(service, given) if given
-          else _own_cloud(service, shown)):
+          else _own_cloud(service, shown)) as cloud:
         service.install()
         service.configure('lo', {'cloud': lab.CLOUD})
         with shown.stage('Ironic') as stage:
             service.start(stage, api_only=True)
-        found = Deployment(service)
+        found = Deployment(service, cloud)
         found.iso = tmp_path_factory.mktemp('images') / 'rescue.iso'
         _fake_iso(found.iso)
         if found.cloud.image.find_image('quintupleo-rescue-bios') is None:

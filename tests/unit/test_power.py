@@ -12,6 +12,7 @@
 
 import itertools
 
+import fixtures
 from ironic.common import boot_devices
 from ironic.common import exception
 from ironic.common import states
@@ -274,6 +275,37 @@ class OneTimeDeviceTestCase(PowerTestCase):
         self.node.refresh()
         self.reboot()
         self.assert_sent('rescue')
+
+
+class NetworkFirstTestCase(PowerTestCase):
+    """A server that asks the network at each boot is never rescued."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.MockPatchObject(
+            cloud.HostCloud, 'network_first', lambda *args: True))
+
+    def test_pxe_is_a_boot_like_any_other(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.wish(boot_devices.PXE)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('start')
+        self.assertIsNone(self.next_device()['persistent'])
+
+    def test_reboot_whose_answer_was_lost_is_not_repeated(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.wish(boot_devices.PXE)
+        self.host_cloud.fail('POST', '/action$', 503, carried_out=True)
+        self.set_power(states.POWER_ON)
+        self.assert_sent('start')
+
+    def test_needs_no_rescue_image(self):
+        self.host_cloud.images.pop(self.rescue_image['id'])
+        self.validate()
+
+    def test_boots_from_the_network_when_nothing_was_wished(self):
+        self.assertEqual({'boot_device': 'pxe', 'persistent': None},
+                         self.next_device())
 
 
 class TroubleTestCase(PowerTestCase):

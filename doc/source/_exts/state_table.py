@@ -1,0 +1,88 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The directive ``state-table``: the driver's own table, with its proofs."""
+
+from docutils import nodes
+from docutils import statemachine
+from sphinx.util import docutils
+
+from quintupleo_power import transitions
+from tests.functional import cells
+
+HEADINGS = {
+    'on_disk': 'on, disk', 'on_pxe': 'on, pxe', 'off': 'off',
+    'reboot_disk': 'reboot, disk', 'reboot_pxe': 'reboot, pxe',
+    'soft_off': 'soft off', 'soft_reboot_disk': 'soft reboot, disk',
+    'soft_reboot_pxe': 'soft reboot, pxe'}
+SYMBOLS = {cells.FAKE: 'N', cells.GUESTS: 'L', cells.UNIT: 'U'}
+
+
+def _cell(situation, column):
+    actions = getattr(transitions.TABLE[situation], column)
+    return '{} :sup:`{}`'.format(
+        ', '.join(action.value for action in actions) or '--',
+        SYMBOLS[cells.proof(situation, column)])
+
+
+def _table(headings, rows):
+    yield '.. list-table::'
+    yield '   :header-rows: 1'
+    yield '   :stub-columns: 1'
+    yield ''
+    for row in (headings, *rows):
+        for number, cell in enumerate(row):
+            yield f"   {'  ' if number else '* '}- {cell}"
+    yield ''
+
+
+def _legend():
+    for proof, meaning in cells.MARKS.items():
+        yield f'* :sup:`{SYMBOLS[proof]}` {meaning}'
+    yield ''
+    for situation, reason in cells.NOT_MET.items():
+        yield f'* {situation.value}: {reason}'
+    yield ''
+
+
+def lines():
+    """Yield the table as reStructuredText."""
+    yield from _table(
+        ('Server', *(HEADINGS[column] for column in cells.COLUMNS)),
+        [(situation.value,
+          *(_cell(situation, column) for column in cells.COLUMNS))
+         for situation in transitions.TABLE])
+    yield from _table(
+        ('Server', 'Each request is refused', 'Proof'),
+        [(situation.value, sentence, SYMBOLS[cells.proof(situation, 'off')])
+         for situation, sentence in transitions.REFUSALS.items()])
+    yield from _legend()
+
+
+class StateTable(docutils.SphinxDirective):
+    """Puts the table where it stands."""
+
+    def run(self):
+        """Return the table's nodes."""
+        self.env.note_dependency(transitions.__file__)
+        self.env.note_dependency(cells.__file__)
+        container = nodes.Element()
+        self.state.nested_parse(
+            statemachine.StringList(list(lines()), 'state-table'), 0,
+            container)
+        return container.children
+
+
+def setup(app):
+    """Register the directive."""
+    app.add_directive('state-table', StateTable)
+    return {'parallel_read_safe': True}
