@@ -203,7 +203,9 @@ def _upload(connection, name, content):
     image = connection.image
     # By two plain requests: openstacksdk's create_image would add
     # properties of its own and look for other images of that content.
-    created = image.post('/images', json={
+    # No retries, which it makes itself before release 4: a second upload
+    # would begin where the first one stopped.
+    created = image.post('/images', connect_retries=0, json={
         'name': name, 'disk_format': content.disk_format,
         'container_format': 'bare', 'visibility': 'private',
         **content.properties})
@@ -214,7 +216,7 @@ def _upload(connection, name, content):
             size = source.seek(0, os.SEEK_END)
             source.seek(0)
             exceptions.raise_from_response(image.put(
-                f'/images/{image_id}/file', data=source,
+                f'/images/{image_id}/file', data=source, connect_retries=0,
                 headers={'Content-Type': 'application/octet-stream',
                          'Content-Length': str(size)}))
         return image_id
