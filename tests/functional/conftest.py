@@ -14,7 +14,8 @@
 
 A cloud is made for the tests and removed after them. A developer who runs
 them often lets them use one that is up: QUINTUPLEO_TEST_CLOUD names the state
-folder of a ``minicloud up --hypervisor fake``.
+folder of a ``minicloud up --hypervisor fake``. QUINTUPLEO_IRONIC_VENV names a
+Python environment whose Ironic is to be tested, instead of the newest.
 """
 
 import contextlib
@@ -47,6 +48,7 @@ class Deployment:
     :ivar minicloud: the :class:`settings.Settings` of the host cloud.
     :ivar clouds_yaml: path of the file that names it and its users.
     :ivar cloud: the tenant's openstacksdk connection.
+    :ivar admin: the administrator's.
     :ivar nodes: the :class:`lab.Nodes` of Ironic.
     :ivar ironic: the :class:`ironic.Ironic`.
     """
@@ -57,6 +59,7 @@ class Deployment:
         self.ironic = service
         self.host_cloud = lab.HostCloud(service)
         self.cloud = self.host_cloud.connection
+        self.admin = self.host_cloud.connect(lab.ADMIN)
         self.nodes = lab.Nodes(service, images=None)
         self.api = self.nodes.connection.baremetal
 
@@ -205,7 +208,9 @@ def deployment(tmp_path_factory):
     """A host cloud and an Ironic."""
     shown = progress.Progress('functional tests')
     given = os.environ.get('QUINTUPLEO_TEST_CLOUD')
-    service = ironic.Ironic(api_port=_free_port())
+    service = ironic.Ironic(
+        api_port=_free_port(),
+        venv=os.environ.get('QUINTUPLEO_IRONIC_VENV'))
     with (_given_cloud(service, given) if given
           else _own_cloud(service, shown)) as cloud:
         service.install()

@@ -108,9 +108,7 @@ def test_power_on_of_a_running_node_keeps_the_wish(machine):
 def test_server_in_error_is_powered_off_and_on(machine):
     deployment, node, server = machine
     # To put a server into ERROR is an administrator's right.
-    deployment.host_cloud.client(
-        'server', 'set', '--state', 'error', '--auto-approve', server,
-        cloud='minicloud-admin')
+    deployment.admin.compute.reset_server_state(server, 'error')
     assert _go(deployment, node, server, [(None, None, 'rebooting', ON)]) == (
         'ACTIVE', ['resetState', 'reboot'])
 

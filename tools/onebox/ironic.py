@@ -23,13 +23,13 @@ import pathlib
 import shutil
 
 from onebox import processes
+from onebox import releases
 from onebox import system
 
 PACKAGES = ('dnsmasq-base', 'nginx-light', 'python3-venv', 'git')
-REQUIREMENTS = ('ironic==39.*', 'python-ironicclient',
-                'python-openstackclient', 'setuptools<81', 'wheel', 'pbr')
-CONSTRAINTS = pathlib.Path(__file__).with_name('ironic-constraints.txt')
-PYTHON = '/usr/bin/python3'
+REQUIREMENTS = releases.NEWEST.requirements
+CONSTRAINTS = releases.NEWEST.constraints
+PYTHON = releases.PYTHON
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 # For the machines: networks that hardly anybody uses (RFC 5737 keeps the first
@@ -174,12 +174,15 @@ class Ironic:
     :param state: folder of all state.
     :param cache: folder of what can be made again.
     :param api_port: port of its API on loopback.
+    :param venv: a Python environment that has an Ironic, of whatever release,
+        and this checkout; None to have one made.
     """
 
-    def __init__(self, state=None, cache=None, api_port=API_PORT):
+    def __init__(self, state=None, cache=None, api_port=API_PORT, venv=None):
         self.state = pathlib.Path(state or system.state_dir())
         self.cache = pathlib.Path(cache or system.cache_dir())
         self.api_port = api_port
+        self._given_venv = venv and pathlib.Path(venv)
         self.root = self.state / 'ironic'
         self.logs = self.state / 'logs'
         self.images = self.root / 'http' / 'images'
@@ -219,6 +222,8 @@ class Ironic:
     @property
     def venv(self):
         """The Python environment of Ironic and the clients."""
+        if self._given_venv:
+            return self._given_venv
         version = system.run([PYTHON, '--version']).stdout
         key = system.digest(version, CONSTRAINTS.read_text(),
                             ' '.join(REQUIREMENTS))
@@ -226,6 +231,8 @@ class Ironic:
 
     def install(self):
         """Make the Python environment and put this checkout into it."""
+        if self._given_venv:
+            return
         log = self.logs / 'ironic-python.log'
         system.make_dir(self.logs)
         system.make_venv(self.venv, REQUIREMENTS, log, CONSTRAINTS, PYTHON)

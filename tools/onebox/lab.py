@@ -27,6 +27,7 @@ from openstack import exceptions
 from onebox import system
 
 CLOUD = 'minicloud'
+ADMIN = 'minicloud-admin'
 NETWORK = 'quintupleo-provision'
 FLAVOR = 'baremetal-small'
 
@@ -61,11 +62,14 @@ class HostCloud:
         :param service: the :class:`ironic.Ironic`, for its environment.
         """
         self._service = service
+        self.connection = self.connect(CLOUD)
+
+    def connect(self, entry):
+        """Connect with an entry of clouds.yaml."""
         config = openstack.config.OpenStackConfig(
-            config_files=[str(service.state / 'clouds.yaml')],
+            config_files=[str(self._service.state / 'clouds.yaml')],
             load_envvars=False)
-        self.connection = openstack.connection.Connection(
-            config=config.get_one(cloud=CLOUD))
+        return openstack.connection.Connection(config=config.get_one(entry))
 
     def create_images(self, iso):
         """Upload the rescue images and the empty ones."""

@@ -13,19 +13,26 @@
 """The tests in tiers, with all that they need installed first."""
 
 import argparse
+import contextlib
+import dataclasses
 import os
 import pathlib
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 from onebox import images
 from onebox import ironic
+from onebox.minicloud import cloud as minicloud
+from onebox.minicloud import settings
 from onebox import progress
+from onebox import releases
 from onebox import system
 
 REPOSITORY = ironic.REPOSITORY
-REQUIREMENTS = (*ironic.REQUIREMENTS, '-r',
-                str(REPOSITORY / 'test-requirements.txt'))
+TEST_REQUIREMENTS = REPOSITORY / 'test-requirements.txt'
+# They test the tools, which do not run on Ironic's libraries.
+TESTS_OF_TOOLS = REPOSITORY / 'tests' / 'unit' / 'onebox'
 LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1')
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell), unit (seconds), functional
@@ -35,6 +42,33 @@ Installs what it needs, and leaves nothing running.
 '''
 TIERS = ('lint', 'unit', 'functional', 'e2e')
 ON_REQUEST = ('images',)
+# Those that are run with more than one release of Ironic.
+WITH_RELEASES = ('unit', 'functional')
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How the tests of one tier went with one release of Ironic."""
+
+    tier: str
+    ironic: str
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+
+    @classmethod
+    def read(cls, tier, release, report):
+        """Read pytest's report in the format of JUnit."""
+        suite = ElementTree.parse(report).getroot().find('testsuite')
+        # The suite's own numbers count each subtest, pytest's last line
+        # does not.
+        cases = [{child.tag for child in case}
+                 for case in suite.iter('testcase')]
+        failed = sum(bool(tags & {'failure', 'error'}) for tags in cases)
+        skipped = sum('skipped' in tags for tags in cases)
+        return cls(tier, release.name, len(cases) - failed - skipped, failed,
+                   skipped, float(suite.get('time')))
 
 
 class Tests:
@@ -42,11 +76,18 @@ class Tests:
 
     The clouds of the tests have a state folder of their own, so that one of
     the user's is left alone.
+
+    :param shown: the :class:`progress.Progress`.
+    :param arguments: arguments for pytest.
+    :param chosen: the releases of Ironic to run unit and functional tests
+        with.
     """
 
-    def __init__(self, shown, arguments):
+    def __init__(self, shown, arguments, chosen):
+        self.outcomes = []
         self._shown = shown
         self._arguments = arguments
+        self._releases = chosen
         self._state = pathlib.Path(os.environ.get(
             'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-tests'))
         self._cache = system.cache_dir()
@@ -54,10 +95,75 @@ class Tests:
         system.make_dir(self._state)
         system.make_dir(self._logs, 0o700)
 
+    def run(self, tier):
+        """Run one tier.
+
+        :raises: Error if a test fails or cannot be run.
+        """
+        if tier == 'lint':
+            self._lint()
+        elif tier == 'unit':
+            self._each_release(tier)
+        elif tier == 'functional':
+            with self._cloud() as state:
+                self._each_release(tier, QUINTUPLEO_TEST_CLOUD=state)
+        else:
+            if tier == 'images':
+                self._rescue_image()
+            self._pytest(tier, releases.NEWEST)
+
+    def _each_release(self, tier, **variables):
+        """Run a tier with all releases, though one of them fails."""
+        failures = []
+        for release in self._releases:
+            try:
+                self._pytest(tier, release, **variables)
+            except system.Error as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _pytest(self, tier, release, **variables):
+        """Run the tests of a tier in the environment of a release."""
+        title = f'{tier}, Ironic {release.name}'
+        with self._shown.stage(f'{title}: environment'):
+            venv = self._environment(release)
+        report = self._logs / f'{tier}-{release.name}.xml'
+        report.unlink(missing_ok=True)
+        command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
+                   REPOSITORY / 'tests' / tier, '--junit-xml', report]
+        if tier != 'unit':
+            # What is brought up for minutes is worth watching.
+            command += ['--capture=no', '--verbose']
+        if tier == 'e2e':
+            # A test goes on where the one before it ended.
+            command += ['--exitfirst']
+        if release != releases.NEWEST:
+            command += ['-m', 'not newest', '--ignore', TESTS_OF_TOOLS]
+        if variables:
+            variables = {
+                **variables, 'QUINTUPLEO_IRONIC_VENV': venv,
+                'QUINTUPLEO_STATE_DIR': self._state / f'ironic-{release.name}'}
+        with self._shown.stage(title):
+            passed = self._call([*command, *self._arguments], **variables)
+            if report.exists():
+                self.outcomes.append(Outcome.read(tier, release, report))
+            self._require(passed, title)
+
+    def _environment(self, release):
+        """The Python environment of a release, with this checkout in it."""
+        name = f'ironic-{release.name}'
+        system.install_packages(release.packages, self._logs / 'packages.log')
+        venv = self._venv(
+            name, (*release.requirements, '-r', str(TEST_REQUIREMENTS)),
+            release.constraints)
+        ironic.install_checkout(venv, self._logs / f'python-{name}.log')
+        return venv
+
     def _venv(self, name, requirements, constraints=None):
         version = system.run([ironic.PYTHON, '--version']).stdout
         texts = [version, ' '.join(requirements),
-                 (REPOSITORY / 'test-requirements.txt').read_text()]
+                 TEST_REQUIREMENTS.read_text()]
         if constraints:
             texts.append(constraints.read_text())
         path = self._cache / 'tests' / f'{name}-{system.digest(*texts)}'
@@ -68,29 +174,23 @@ class Tests:
                          ironic.PYTHON)
         return path
 
-    def run(self, tier):
-        """Run one tier.
+    @contextlib.contextmanager
+    def _cloud(self):
+        """A cloud with a fake hypervisor, for all releases of Ironic.
 
-        :raises: Error if a test fails or cannot be run.
+        :returns: its state folder, as a context.
         """
-        if tier == 'lint':
-            self._lint()
+        given = os.environ.get('QUINTUPLEO_TEST_CLOUD')
+        if given:
+            yield given
             return
-        with self._shown.stage(f'{tier}: environment'):
-            venv = self._venv('ironic', REQUIREMENTS, ironic.CONSTRAINTS)
-            ironic.install_checkout(venv, self._logs / 'python-ironic.log')
-            if tier == 'images':
-                self._rescue_image()
-        command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
-                   REPOSITORY / 'tests' / tier, *self._arguments]
-        if tier != 'unit':
-            # What is brought up for minutes is worth watching.
-            command += ['--capture=no', '--verbose']
-        if tier == 'e2e':
-            # A test goes on where the one before it ended.
-            command += ['--exitfirst']
-        with self._shown.stage(tier):
-            self._require(self._call(command), tier)
+        with minicloud.lock(settings.Settings(self._state)):
+            cloud = settings.Settings(self._state)
+            try:
+                minicloud.up(cloud, self._shown, 'fake')
+                yield self._state
+            finally:
+                minicloud.down(cloud, self._shown)
 
     def _rescue_image(self):
         system.install_packages(['qemu-system-x86', 'ovmf'],
@@ -118,19 +218,20 @@ class Tests:
                 self._call(['shellcheck', '--external-sources', *shell])]
             self._require(all(results), 'lint')
 
-    def _require(self, passed, tier):
+    def _require(self, passed, title):
         if not passed:
-            raise system.Error(f'{tier} failed, see above. Logs of what it '
+            raise system.Error(f'{title} failed, see above. Logs of what it '
                                f'ran: {self._logs}')
 
-    def _call(self, command):
+    def _call(self, command, **variables):
         sys.stdout.flush()
         return subprocess.run(
             [str(word) for word in command], cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(self._state),
-                 'PYTHONDONTWRITEBYTECODE': '1',
-                 'PYTHONWARNINGS': 'ignore'}).returncode == 0
+                 'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONWARNINGS': 'ignore',
+                 **{name: str(value) for name, value in variables.items()}}
+            ).returncode == 0
 
 
 def _speaks(name, suffix, interpreter):
@@ -144,26 +245,66 @@ def _speaks(name, suffix, interpreter):
     return first.startswith(b'#!') and interpreter.encode() in first
 
 
-def main(argv=None):
-    """Run the command; return its exit code."""
+def _parser():
     parser = argparse.ArgumentParser(
         prog='run-tests', description=DESCRIPTION,
         epilog='What follows -- goes to pytest.')
+    known = ', '.join(release.name for release in releases.RELEASES)
     parser.add_argument('tiers', nargs='*', metavar='TIER',
                         help=f"{', '.join(TIERS)} (these by default), "
                              f"{', '.join(ON_REQUEST)}")
-    argv = sys.argv[1:] if argv is None else argv
-    cut = argv.index('--') if '--' in argv else len(argv)
-    own, rest = argv[:cut], argv[cut + 1:]
-    tiers = parser.parse_args(own).tiers or list(TIERS)
-    for tier in tiers:
+    parser.add_argument(
+        '--ironic', metavar='RELEASE', action='append',
+        choices=('all', *(release.name for release in releases.RELEASES)),
+        help=f'run {" and ".join(WITH_RELEASES)} tests with this release of '
+             f'Ironic and the libraries of its time: {known}, or all. '
+             f'By default {releases.NEWEST.name}, and {releases.OLDEST.name} '
+             'beside it where no TIER is given')
+    return parser
+
+
+def _choose(argv):
+    """Understand the command line.
+
+    :returns: the tiers and the releases of Ironic.
+    """
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    for tier in arguments.tiers:
         if tier not in TIERS + ON_REQUEST:
             parser.error(f"there is no tier '{tier}', only "
                          f"{', '.join(TIERS + ON_REQUEST)}")
+    if arguments.ironic:
+        if set(arguments.tiers) - set(WITH_RELEASES):
+            parser.error(f'--ironic is for {" and ".join(WITH_RELEASES)}')
+        names = arguments.ironic
+        return arguments.tiers or WITH_RELEASES, [
+            release for release in releases.RELEASES
+            if release.name in names or 'all' in names]
+    if arguments.tiers:
+        return arguments.tiers, [releases.NEWEST]
+    return TIERS, [releases.NEWEST, releases.OLDEST]
+
+
+def _table(outcomes):
+    """Lines that tell how each tier went with each release."""
+    row = '{:<12} {:<8} {:>6} {:>6} {:>7} {:>12}'
+    return [row.format('Tests', 'Ironic', 'passed', 'failed', 'skipped',
+                       'took'),
+            *(row.format(each.tier, each.ironic, each.passed, each.failed,
+                         each.skipped, progress.elapsed(each.seconds))
+              for each in outcomes)]
+
+
+def main(argv=None):
+    """Run the command; return its exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    cut = argv.index('--') if '--' in argv else len(argv)
+    tiers, chosen = _choose(argv[:cut])
     shown = progress.Progress('run-tests')
     try:
         system.require_root()
-        tests = Tests(shown, rest)
+        tests = Tests(shown, argv[cut + 1:], chosen)
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
         return 1
@@ -175,6 +316,7 @@ def main(argv=None):
             failures.append(error)
             print(f'\n{error.report()}', file=sys.stderr)
     shown.summary()
+    print('\n  ' + '\n  '.join(_table(tests.outcomes)))
     for error in failures:
         print(f'\n{error}', file=sys.stderr)
     return 1 if failures else 0

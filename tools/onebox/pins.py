@@ -1,0 +1,78 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Make constraints files: the package index as it was on a day.
+
+What is held to one version is exempt from the day.
+"""
+
+import argparse
+import pathlib
+import sys
+import tempfile
+
+from onebox import releases
+from onebox import system
+
+UV = 'uv==0.13.*'
+DESCRIPTION = '''\
+Makes the constraints file of a release: of each package the newest version
+that the index had on the day of the release. Only the package itself, such as
+Ironic, is taken with its later fixes.
+'''
+
+
+def pin(release, log):
+    """Write the constraints file of a release.
+
+    :param release: the :class:`releases.Release`.
+    :param log: file for the output of the tools.
+    """
+    uv = system.cache_dir() / 'tests' / f'pins-{system.digest(UV)}'
+    system.make_venv(uv, [UV], log, python=releases.PYTHON)
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = pathlib.Path(folder) / 'wanted.txt'
+        wanted.write_text('\n'.join(
+            (*release.requirements, *release.held)))
+        exempt = [release.package, *(
+            name for name, equal, _ in (
+                each.partition('==') for each in release.held) if equal)]
+        day = [] if release.day == 'today' else [
+            '--exclude-newer', release.day,
+            *(f'--exclude-newer-package={name}=2100-01-01'
+              for name in exempt)]
+        text = system.run(
+            [uv / 'bin' / 'uv', 'pip', 'compile', '--quiet', '--no-header',
+             '--no-annotate', '--no-config', '--python', releases.PYTHON,
+             *day, wanted]).stdout
+    release.constraints.write_text(
+        f'# Made by tools/pin-releases {release.name}: the libraries of '
+        f'{release.day}.\n{text}')
+
+
+def main(argv=None):
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(prog='pin-releases',
+                                     description=DESCRIPTION)
+    parser.add_argument('releases', nargs='+', metavar='RELEASE',
+                        help=', '.join(release.name
+                                       for release in releases.RELEASES))
+    log = system.make_dir(system.cache_dir()) / 'pins.log'
+    try:
+        for name in parser.parse_args(argv).releases:
+            release = releases.by_name(name)
+            pin(release, log)
+            print(release.constraints)
+    except system.Error as error:
+        print(f'\n{error.report()}', file=sys.stderr)
+        return 1
+    return 0
