@@ -114,10 +114,10 @@ class QuintupleoManagement(base.ManagementInterface):
     def _device_in_use(self, task):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
-            host = cloud.get(info.credentials)
-            server = host.server(info.server, CONF[GROUP].server_list_max_age)
-            if host.network_first(server):
-                return transitions.Device.PXE
+            server = cloud.get(info.credentials).server(
+                info.server, CONF[GROUP].server_list_max_age)
+        if server.network_first:
+            return transitions.Device.PXE
         return transitions.device_in_use(server.state)
 
     def get_supported_boot_modes(self, task):

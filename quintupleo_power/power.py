@@ -91,7 +91,7 @@ class QuintupleoPower(base.PowerInterface):
                 raise transitions.Refused(
                     f'Server {server.id} ({server.name}) cannot be used: '
                     f'{refusal}')
-            if not host.network_first(server):
+            if not server.network_first:
                 _rescue_image(task.node, info, host, server)
                 _warn_of_a_slow_stop(task.node, host, server)
 
@@ -243,14 +243,14 @@ def _carry_out(node, info, host, request, device, deadline, course):
         host.server(info.server, 0.0 if course.sent else PLAN_MAX_AGE),
         deadline)
     if course.sent:
-        if _has_booted(host, server, request, device, course.sent[-1]):
+        if _has_booted(server, request, device, course.sent[-1]):
             return True
         if request is transitions.Request.POWER_ON:
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
-    elif not _nova_checks(host, server, request, device):
+    elif not _nova_checks(server, request, device):
         server = host.settle(host.server(info.server), deadline)
-    actions = _plan(host, server, request, device)
+    actions = _plan(server, request, device)
     # Known before the first action: a missing image must not leave a
     # sequence half done.
     image = (_rescue_image(node, info, host, server)
@@ -301,12 +301,12 @@ def _fault(server):
     return server.fault or f'see "openstack server show {server.id}"'
 
 
-def _has_booted(host, server, request, device, last_sent):
+def _has_booted(server, request, device, last_sent):
     """Whether an action that seemed to fail has done what was asked."""
     if not request.ends_on or not last_sent.boots or (
             not transitions.reached(last_sent, server.state)):
         return False
-    if not host.network_first(server) and (
+    if not server.network_first and (
             transitions.device_in_use(server.state) is not device):
         return False
     # A reboot leaves nothing in the state by which to know that it happened.
@@ -314,7 +314,7 @@ def _has_booted(host, server, request, device, last_sent):
         transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
 
 
-def _nova_checks(host, server, request, device):
+def _nova_checks(server, request, device):
     """Whether Nova would contradict a plan from an outdated reading.
 
     It cannot contradict an empty plan or a refusal, and it does not when a
@@ -322,15 +322,15 @@ def _nova_checks(host, server, request, device):
     """
     try:
         return len(transitions.plan(server.state, request, device,
-                                    host.network_first(server))) == 1
+                                    server.network_first)) == 1
     except transitions.Refused:
         return False
 
 
-def _plan(host, server, request, device):
+def _plan(server, request, device):
     try:
         return transitions.plan(server.state, request, device,
-                                host.network_first(server))
+                                server.network_first)
     except transitions.Refused as refusal:
         raise transitions.Refused(
             f'Server {server.id} ({server.name}) is {server.status} and a '

@@ -160,14 +160,6 @@ class HostCloud:
         image = self._image_of(server)
         return None if image is None else images.firmware(image)
 
-    def network_first(self, server):
-        """Tell whether a server asks the network at each boot by itself.
-
-        :param server: a :class:`servers.Server`.
-        :raises: HostCloudError if the host cloud cannot be asked.
-        """
-        return False
-
     def shutdown_timeout(self, server):
         """Tell how long Nova waits for a server's guest to shut down.
 

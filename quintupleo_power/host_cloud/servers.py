@@ -31,6 +31,7 @@ class Server:
     :ivar state: the :class:`quintupleo_power.transitions.ServerState`.
     :ivar locked: whether somebody locked it.
     :ivar locked_reason: why, if whoever locked it said so.
+    :ivar network_first: whether it asks the network at each boot by itself.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
     :ivar image_id: UUID of its image; None if it boots from a volume.
     :ivar image_properties: properties of that image as the server was made,
@@ -43,6 +44,7 @@ class Server:
     state: transitions.ServerState
     locked: bool = False
     locked_reason: str | None = None
+    network_first: bool = False
     fault: str | None = None
     image_id: str | None = None
     image_properties: dict | None = dataclasses.field(

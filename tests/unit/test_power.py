@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import dataclasses
 import itertools
 
 import fixtures
@@ -21,6 +22,7 @@ import requests
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import servers
 from quintupleo_power import power
 from tests.unit import base
 from tests.unit import host_cloud_fixture
@@ -282,8 +284,11 @@ class NetworkFirstTestCase(PowerTestCase):
 
     def setUp(self):
         super().setUp()
+        read = servers.Server.from_body
         self.useFixture(fixtures.MockPatchObject(
-            cloud.HostCloud, 'network_first', lambda *args: True))
+            servers.Server, 'from_body',
+            lambda body: dataclasses.replace(read(body),
+                                             network_first=True)))
 
     def test_pxe_is_a_boot_like_any_other(self):
         self.set_server('stopped', SHUTDOWN)
