@@ -109,8 +109,11 @@ class QuintupleoPower(base.PowerInterface):
         """
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
+            # Under an exclusive lock Ironic is about to change the power, and
+            # leaves it as it is if this says that it is so already.
             server = cloud.get(info.credentials).server(
-                info.server, CONF[GROUP].server_list_max_age)
+                info.server,
+                CONF[GROUP].server_list_max_age if task.shared else 0.0)
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (

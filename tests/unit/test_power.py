@@ -643,6 +643,16 @@ class GetPowerStateTestCase(PowerTestCase):
             self.set_server(vm_state)
             self.assert_says(self.refused(self.get_power), word)
 
+    def test_is_read_anew_before_a_change(self):
+        # Found by the model-based test: a server that had been stopped past
+        # Ironic a moment ago was not started, as it was still known as on.
+        self.assertEqual(states.POWER_ON, self.get_power())
+        self.set_server('stopped', SHUTDOWN)
+        self.assertEqual(states.POWER_ON, self.get_power())
+        with self.acquire() as task:
+            utils.node_power_action(task, states.POWER_ON)
+        self.assert_sent('start')
+
     def test_deleted_server_is_an_error_and_not_off(self):
         self.set_server('deleted')
         self.assert_says(self.refused(self.get_power), self.node.uuid,
