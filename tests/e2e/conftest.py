@@ -38,25 +38,3 @@ def lab():
             yield everything
         finally:
             everything.down()
-
-
-@pytest.fixture
-def stage():
-    """A stage of the progress for what a test waits for."""
-    with progress.Progress('test').stage('waiting') as stage:
-        yield stage
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    """Keep the console log of the node whose test failed."""
-    outcome = yield
-    report = outcome.get_result()
-    everything = item.funcargs.get('lab')
-    name = item.funcargs.get('name')
-    if report.failed and everything and name:
-        kept = everything.ironic.logs / f'console-{name}.log'
-        kept.write_text(everything.host_cloud.console_log(name))
-        report.sections.append((
-            'logs', f'Console of {name}: {kept}; Ironic, Nova and the '
-            f'others: {everything.ironic.logs}'))

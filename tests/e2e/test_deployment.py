@@ -15,60 +15,79 @@
 import pytest
 
 from onebox import processes
+from tests.e2e import lives as machine_lives
 
-BOTH = pytest.mark.parametrize('name', ['bios-0', 'uefi-0'], scope='module')
+MACHINES = ('bios-0', 'uefi-0')
 # What a member of a project may do with a server.
 TENANT_ACTIONS = {'create', 'stop', 'start', 'reboot', 'rescue', 'unrescue'}
 
 
-@BOTH
-class TestLife:
-    """Each test goes on where the one before it ended."""
+def enrolled_node_becomes_manageable(lab, stage, name):
+    lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
+    assert lab.nodes.node(name).power_state == 'power off'
 
-    def test_enrolled_node_becomes_manageable(self, lab, stage, name):
-        lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
-        assert lab.nodes.node(name).power_state == 'power off'
 
-    def test_cleaning_makes_it_available(self, lab, stage, name):
-        lab.nodes.provision(name, 'provide', 'available', stage, 600)
-        assert 'rescue' in self._actions(lab, name)
+def cleaning_makes_it_available(lab, stage, name):
+    lab.nodes.provision(name, 'provide', 'available', stage, 900)
+    assert 'rescue' in _actions(lab, name)
 
-    def test_deployment_makes_it_active(self, lab, stage, name):
-        lab.nodes.deploy(name, stage, timeout=900)
-        line = lab.wait_for_system(name, stage)
-        firmware = 'UEFI' if name.startswith('uefi') else 'BIOS'
-        assert f'hostname {name}' in line
-        assert 'root on /dev/vda' in line
-        assert f'firmware {firmware}' in line
 
-    def test_it_reboots_from_its_disk(self, lab, stage, name):
-        lab.nodes.set_power_state(name, 'rebooting', 'power on')
-        # libvirt begins the console log anew with each start of the guest.
-        lab.wait_for_system(name, stage)
-        assert self._actions(lab, name)[-1] == 'reboot'
+def deployment_makes_it_active(lab, stage, name):
+    lab.nodes.deploy(name, stage, timeout=1200)
+    line = lab.wait_for_system(name, stage)
+    firmware = 'UEFI' if name.startswith('uefi') else 'BIOS'
+    assert f'hostname {name}' in line
+    assert 'root on /dev/vda' in line
+    assert f'firmware {firmware}' in line
 
-    def test_pxe_reaches_the_network_and_disk_comes_back(
-            self, lab, stage, name):
-        lab.nodes.set_boot_device(name, 'pxe', False)
-        lab.nodes.set_power_state(name, 'rebooting', 'power on')
-        processes.wait_for(
-            lambda: 'quintupleo rescue image' in
-            lab.host_cloud.console_log(name), 120,
-            f'{name} to show the rescue image')
-        lab.nodes.set_power_state(name, 'rebooting', 'power on')
-        lab.wait_for_system(name, stage)
-        assert self._actions(lab, name)[-2:] == ['rescue', 'unrescue']
 
-    def test_undeployed_node_is_cleaned_and_available(
-            self, lab, stage, name):
-        lab.nodes.provision(name, 'deleted', 'available', stage, 600)
-        assert lab.nodes.node(name).power_state == 'power off'
+def it_reboots_from_its_disk(lab, stage, name):
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    # libvirt begins the console log anew with each start of the guest.
+    lab.wait_for_system(name, stage)
+    assert _actions(lab, name)[-1] == 'reboot'
 
-    def test_all_was_within_the_rights_of_a_tenant(self, lab, name):
-        assert set(self._actions(lab, name)) <= TENANT_ACTIONS
-        assert all(message != 'Error' for _, _, message
-                   in lab.host_cloud.actions(name))
 
-    @staticmethod
-    def _actions(lab, name):
-        return [action for _, action, _ in lab.host_cloud.actions(name)]
+def pxe_reaches_the_network_and_disk_comes_back(lab, stage, name):
+    lab.nodes.set_boot_device(name, 'pxe', False)
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    processes.wait_for(
+        lambda: 'quintupleo rescue image' in lab.host_cloud.console_log(name),
+        120, f'{name} to show the rescue image')
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    lab.wait_for_system(name, stage)
+    assert _actions(lab, name)[-2:] == ['rescue', 'unrescue']
+
+
+def undeployed_node_is_cleaned_and_available(lab, stage, name):
+    lab.nodes.provision(name, 'deleted', 'available', stage, 900)
+    assert lab.nodes.node(name).power_state == 'power off'
+
+
+def all_was_within_the_rights_of_a_tenant(lab, stage, name):
+    assert set(_actions(lab, name)) <= TENANT_ACTIONS
+    assert all(message != 'Error'
+               for _, _, message in lab.host_cloud.actions(name))
+
+
+LIFE = (enrolled_node_becomes_manageable, cleaning_makes_it_available,
+        deployment_makes_it_active, it_reboots_from_its_disk,
+        pxe_reaches_the_network_and_disk_comes_back,
+        undeployed_node_is_cleaned_and_available,
+        all_was_within_the_rights_of_a_tenant)
+
+
+def _actions(lab, name):
+    return [action for _, action, _ in lab.host_cloud.actions(name)]
+
+
+@pytest.fixture(scope='module')
+def lives(lab):
+    """The machines' lives, from now on."""
+    return machine_lives.Lives(lab, dict.fromkeys(MACHINES, LIFE))
+
+
+@pytest.mark.parametrize('name', MACHINES)
+@pytest.mark.parametrize('step', LIFE, ids=[step.__name__ for step in LIFE])
+def test_life(lives, step, name):
+    lives.went_well(name, step)
