@@ -247,7 +247,9 @@ def connect(credentials):
     access.session.session.hooks['response'].append(_follow_no_stranger)
     common = {'session': access.session, 'region_name': access.region_name,
               'interface': access.interface,
-              'logger': redaction.Logger(__name__, access.session.auth)}
+              # By the name that operators set the level of.
+              'logger': redaction.Logger('keystoneauth.session',
+                                         access.session.auth)}
     compute = adapter.Adapter(
         service_type='compute', endpoint_override=access.compute_endpoint,
         min_version='2.1', max_version='2.latest', **common)
