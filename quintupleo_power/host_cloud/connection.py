@@ -15,6 +15,7 @@
 import dataclasses
 import logging
 import re
+import threading
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
@@ -345,8 +346,42 @@ def _from_application_credential(credentials):
     return dataclasses.replace(access, title=_title(auth_url))
 
 
+class _UnreadFiles(logging.Filter):
+    """Takes over openstacksdk's warning of files that are not YAML.
+
+    It repeats what stands there, be it a password, and so does oslo.log,
+    which adds the exception of the moment to each warning. Told of instead is
+    the place, in the error that follows.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._here = threading.local()
+
+    def filter(self, record):
+        """Drop a record that carries an exception of the YAML parser."""
+        args = record.args if isinstance(record.args, tuple) else ()
+        mistakes = [each for each in args if isinstance(each, yaml.YAMLError)]
+        for mistake in mistakes:
+            self._here.place = f'{args[0]} is not YAML{_line(mistake)}'
+        return not mistakes
+
+    def pop(self):
+        """Give what this thread came upon last, as a sentence, or None."""
+        return self._here.__dict__.pop('place', None)
+
+
+_unread_files = _UnreadFiles()
+logging.getLogger('openstack.config').addFilter(_unread_files)
+
+
+def _line(mistake):
+    mark = getattr(mistake, 'problem_mark', None)
+    return f' from line {mark.line + 1}' if mark else ''
+
+
 def _clouds_yaml_entry(name, region_name=None):
-    config = None
+    _unread_files.pop()
     try:
         config = sdk_config.OpenStackConfig()
         if name == config.envvar_key:
@@ -358,37 +393,13 @@ def _clouds_yaml_entry(name, region_name=None):
             cloud=name, **({'region_name': region_name} if region_name
                            else {}))
         return entry, entry.get_session()
-    except yaml.YAMLError as exc:
-        told = f'it is not YAML{_place_in_file(exc)}'
     except (sdk_exceptions.SDKException,
             ks_exceptions.ClientException) as exc:
-        told = (str(exc) if getattr(config, 'config_filename', None) else
-                'there is no such file that can be read')
+        told = _unread_files.pop() or str(exc)
     except _UNEXPECTED_FORM as exc:
         told = f'it is not of the form of clouds.yaml ({type(exc).__name__})'
     raise errors.CloudMisconfigured(
         f"clouds.yaml of the conductor has no usable entry '{name}': {told}")
-
-
-def _place_in_file(exc):
-    """Tell where YAML is wrong, not what is there: it may be a password."""
-    mark = getattr(exc, 'problem_mark', None)
-    return f' from line {mark.line + 1}' if mark else ''
-
-
-class _TellNoContent(logging.Filter):
-    """Take out of openstacksdk's warning what it read."""
-
-    def filter(self, record):
-        if isinstance(record.args, tuple):
-            record.args = tuple(
-                f'it is not YAML{_place_in_file(each)}'
-                if isinstance(each, yaml.YAMLError) else each
-                for each in record.args)
-        return True
-
-
-logging.getLogger('openstack.config').addFilter(_TellNoContent())
 
 
 def _from_clouds_yaml(name, region_name):

@@ -306,7 +306,7 @@ class CloudsYamlSecrecyTestCase(SecrecyTestCase):
             self.refused('clouds.yaml')
             self.write(password=f'{SECRET}\n\t- {mark}{SECRET}')
             self.refused('clouds.yaml')
-        self.assertIn('it is not YAML from line', self.watch.text)
+        self.refused(f'{self.path} is not YAML from line 8')
         self.assert_no_secret()
 
     def test_entries_of_another_form(self):
