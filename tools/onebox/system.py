@@ -264,9 +264,31 @@ def make_venv(path, requirements, log, constraints=None,
     shutil.rmtree(path, ignore_errors=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     run([python, '-m', 'venv', path], log=log)
+    _pip_install(path, requirements, log,
+                 [constraints] if constraints else [])
+    complete.touch()
+
+
+def add_to_venv(path, name, requirements, log, constraints=()):
+    """Add packages to a complete Python environment, once.
+
+    :param path: where it is.
+    :param name: a name for what is added.
+    :param requirements: arguments for pip install.
+    :param log: file for the output of pip.
+    :param constraints: pip constraints files.
+    :raises: Error when that cannot be done.
+    """
+    complete = pathlib.Path(path) / ('.complete-' + digest(
+        name, *requirements, *(each.read_text() for each in constraints)))
+    if not complete.exists():
+        _pip_install(path, requirements, log, constraints)
+        complete.touch()
+
+
+def _pip_install(path, requirements, log, constraints):
     pip = [path / 'bin' / 'pip', '--disable-pip-version-check', 'install',
            '--no-input', '--prefer-binary']
-    if constraints:
-        pip += ['--constraint', constraints]
+    for each in constraints:
+        pip += ['--constraint', each]
     run([*pip, *requirements], log=log)
-    complete.touch()

@@ -10,22 +10,29 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import base64
 import configparser
 import stat
+import struct
+import time
 
 import pytest
 
 from onebox.minicloud import config
+from onebox.minicloud import keys
 from onebox.minicloud import services
 from onebox.minicloud import settings
 
 
-@pytest.fixture(params=['libvirt', 'fake'])
+@pytest.fixture(params=['libvirt', 'fake', 'fake with volumes'])
 def cloud(request, tmp_path):
+    hypervisor, _, volumes = request.param.partition(' with ')
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create(request.param, tmp_path / 'cache' / 'venv')
-    if request.param == 'libvirt':
+    made.create(hypervisor, tmp_path / 'cache' / 'venv')
+    if volumes:
+        made.add_volumes()
+    if hypervisor == 'libvirt':
         made.values['virt_type'] = 'qemu'
     paste = made.venv / 'etc' / 'nova' / 'api-paste.ini'
     paste.parent.mkdir(parents=True)
@@ -46,7 +53,7 @@ def test_plain():
 
 
 def test_all_files_are_rendered(cloud):
-    for service in services.chosen(cloud.hypervisor):
+    for service in services.chosen(cloud.hypervisor, cloud.volumes):
         for name, function in service.files.items():
             text = function(cloud)
             assert text
@@ -56,7 +63,7 @@ def test_all_files_are_rendered(cloud):
 
 
 def test_all_commands_are_filled(cloud):
-    for service in services.chosen(cloud.hypervisor):
+    for service in services.chosen(cloud.hypervisor, cloud.volumes):
         for command in (service.command, *service.schema):
             cloud.fill(command)
         for value in service.environment.values():
@@ -65,7 +72,7 @@ def test_all_commands_are_filled(cloud):
 
 def test_no_password_in_commands(cloud):
     secrets = list(cloud.values['passwords'].values())
-    for service in services.chosen(cloud.hypervisor):
+    for service in services.chosen(cloud.hypervisor, cloud.volumes):
         for command in (service.command, *service.schema):
             words = ' '.join(cloud.fill(command))
             assert not any(secret in words for secret in secrets)
@@ -79,12 +86,37 @@ def test_cells_are_templates(cloud):
 
 
 def test_loopback_only(cloud):
-    for port in ('keystone', 'glance', 'placement', 'neutron', 'nova'):
+    for port in ('keystone', 'glance', 'placement', 'neutron', 'nova',
+                 'cinder'):
         options = config.uwsgi(cloud, port, 'module')['uwsgi']
         assert options['http-socket'].startswith('127.0.0.1:')
     assert config.rabbitmq(cloud)['listeners.tcp.1'].startswith('127.0.0.1:')
     assert config.mariadb(cloud)['mariadbd']['skip-networking'] is True
     assert config.nova(cloud)['vnc']['server_listen'] == '127.0.0.1'
+
+
+def test_storage_cluster(cloud):
+    if not cloud.volumes:
+        assert not any(name.startswith('ceph') or name.startswith('cinder')
+                       for service in services.chosen(cloud.hypervisor)
+                       for name in service.files)
+        return
+    options = config.ceph(cloud)['global']
+    assert options['mon_host'] == '[v2:127.0.0.1:33300]'
+    assert options['public_addr'] == options['cluster_addr'] == '127.0.0.1'
+    # Each party reads its own key; only the monitor knows all of them.
+    for party in config.CEPH_RIGHTS:
+        text = config.render(config.keyring(cloud, party))
+        assert 'key = %s\n' % cloud.password(party) in text
+        assert text.count('key = ') == 1
+
+
+def test_a_ceph_key_has_the_form_that_ceph_reads():
+    first, second = (base64.b64decode(keys.cephx()) for _ in range(2))
+    kind, seconds, _, length = struct.unpack('<HIIH', first[:12])
+    assert (kind, length, len(first)) == (1, 16, 28)
+    assert seconds <= time.time()
+    assert first[12:] != second[12:]
 
 
 @pytest.mark.parametrize('virt_type, cpu_mode, cache', [

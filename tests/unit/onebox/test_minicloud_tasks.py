@@ -30,11 +30,14 @@ class Stage:
         yield
 
 
+@pytest.mark.parametrize('volumes', [False, True])
 @pytest.mark.parametrize('hypervisor', ['libvirt', 'fake'])
-def test_every_service_can_be_started(hypervisor, tmp_path):
+def test_every_service_can_be_started(hypervisor, volumes, tmp_path):
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
     made.create(hypervisor, tmp_path)
+    if volumes:
+        made.add_volumes()
     work = cloud._tasks(made, None)
     order = [task.name for task in tasks.in_order(work)]
     assert len(order) == len(set(order))
@@ -45,6 +48,25 @@ def test_every_service_can_be_started(hypervisor, tmp_path):
                         ('nova-compute', 'compute host')):
         assert order.index(first) < order.index(then)
     assert ('libvirtd' in order) == (hypervisor == 'libvirt')
+    assert ('cinder-volume' in order) == volumes
+    assert ('volume secret' in order) == (
+        volumes and hypervisor == 'libvirt')
+    if volumes:
+        assert order.index('volume pool') < order.index('cinder-volume')
+
+
+def test_a_cloud_that_is_there_gains_volumes(tmp_path):
+    made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
+    made.root.mkdir(parents=True)
+    made.create('fake', tmp_path)
+    for name in ('databases', 'keystone bootstrap', 'accounts', 'flavors',
+                 'compute host'):
+        made.set_done(name)
+    before = {task.name for task in cloud._tasks(made, None)}
+    made.add_volumes()
+    assert {task.name for task in cloud._tasks(made, None)} - before == {
+        'ceph-mon', 'ceph-osd', 'volume pool', 'volume database',
+        'volume accounts', 'cinder-api', 'cinder-scheduler', 'cinder-volume'}
 
 
 def test_what_is_done_once_is_not_done_again(tmp_path):
@@ -59,7 +81,8 @@ def test_what_is_done_once_is_not_done_again(tmp_path):
 
 
 def test_names_in_after_exist():
-    known = {service.name for service in services.SERVICES} | {'accounts'}
+    known = {service.name for service in services.SERVICES} | {
+        'accounts', 'volume accounts', 'volume database', 'volume pool'}
     for service in services.SERVICES:
         assert known.issuperset(service.after)
 

@@ -76,7 +76,7 @@ class Client:
             try:
                 return _request(method, url, body, {
                     'X-Auth-Token': self._token,
-                    'OpenStack-API-Version': 'compute 2.90'})[1]
+                    'OpenStack-API-Version': 'compute 2.90,volume 3.67'})[1]
             except Failure as failure:
                 if failure.code != 401 or last:
                     raise

@@ -23,6 +23,7 @@ ENDPOINTS = (
     ('neutron', 'network', ''),
     ('nova', 'compute', '/v2.1'),
 )
+VOLUME_ENDPOINT = ('cinder', 'volumev3', '/v3')
 FLAVORS = (
     # An agent ramdisk wants 3 GiB, most of all where it is emulated.
     {'name': 'baremetal-small', 'vcpus': 2, 'ram': 3072, 'disk': 6},
@@ -66,11 +67,7 @@ def accounts(cloud):
     project = _ensure(client, 'project', 'projects',
                       {'name': 'service', 'domain_id': 'default'})
     for name in settings.SERVICE_USERS:
-        user = _ensure(client, 'user', 'users', {
-            'name': name, 'domain_id': 'default',
-            'password': cloud.password(name)})
-        for role in ('admin', 'service'):
-            _grant(client, project, user, roles[role])
+        _service_user(client, cloud, name, project, roles)
     for name, kind, path in ENDPOINTS:
         _endpoint(client, cloud, name, kind, path)
     project = _ensure(client, 'project', 'projects', {
@@ -79,6 +76,25 @@ def accounts(cloud):
         'name': settings.TENANT_USER, 'domain_id': 'default',
         'password': cloud.password('tenant')})
     _grant(client, project, user, roles['member'])
+
+
+def volume_accounts(cloud):
+    """Make the service user and the endpoint of the volume service."""
+    client = api.admin(cloud)
+    roles = {role['name']: role
+             for role in client.get('keystone', '/v3/roles')['roles']}
+    project = _ensure(client, 'project', 'projects',
+                      {'name': 'service', 'domain_id': 'default'})
+    _service_user(client, cloud, settings.VOLUME_USER, project, roles)
+    _endpoint(client, cloud, *VOLUME_ENDPOINT)
+
+
+def _service_user(client, cloud, name, project, roles):
+    user = _ensure(client, 'user', 'users', {
+        'name': name, 'domain_id': 'default',
+        'password': cloud.password(name)})
+    for role in ('admin', 'service'):
+        _grant(client, project, user, roles[role])
 
 
 def _endpoint(client, cloud, name, kind, path):

@@ -23,8 +23,9 @@ from onebox import system
 
 DESCRIPTION = '''\
 A real OpenStack cloud on this machine: Keystone, Glance, Placement, Neutron
-and Nova, from PyPI, with MariaDB, RabbitMQ, libvirt and Open vSwitch from
-Debian packages. Everything listens on 127.0.0.1 only.
+and Nova, and Cinder if asked for, from PyPI, with MariaDB, RabbitMQ, libvirt,
+Open vSwitch and Ceph from Debian packages. Everything listens on 127.0.0.1
+only.
 '''
 EPILOG = '''\
 environment variables:
@@ -47,6 +48,10 @@ def parser():
     command.add_argument(
         '--hypervisor', choices=('libvirt', 'fake'),
         help='libvirt runs guests (the default); fake only says so')
+    command.add_argument(
+        '--volumes', action='store_true',
+        help='with Cinder, its volumes in a small Ceph cluster; a cloud that '
+             'is there gains them')
     command.set_defaults(function=up)
     command = commands.add_parser(
         'status', help='show services; exit code 0 if all are healthy')
@@ -90,7 +95,7 @@ def up(arguments):
         # What another run decided while this one waited to begin counts.
         cloud = settings.Settings()
         shown = progress.Progress('minicloud up', whole.STAGES_UP)
-        whole.up(cloud, shown, arguments.hypervisor)
+        whole.up(cloud, shown, arguments.hypervisor, arguments.volumes)
         shown.summary()
     print('''
 The cloud is up. Guests: %s

@@ -18,6 +18,7 @@ import shutil
 import socket
 
 from onebox.minicloud import bootstrap
+from onebox.minicloud import ceph
 from onebox.minicloud import config
 from onebox.minicloud import database
 from onebox.minicloud import kvm
@@ -31,6 +32,8 @@ from onebox import system
 
 FAKE_DRIVER = pathlib.Path(__file__).with_name('fakevirt') / (
     'minicloud_fake.py')
+VOLUME_DRIVER = pathlib.Path(__file__).with_name('storage') / (
+    'minicloud_rbd.py')
 STAGES_UP = 3
 STAGES_DOWN = 4
 # A Unix socket's path may have 107 characters.
@@ -47,21 +50,24 @@ def daemon(cloud, service):
     return processes.Daemon(service.name, cloud.run, cloud.logs)
 
 
-def up(cloud, progress, hypervisor=None):
+def up(cloud, progress, hypervisor=None, volumes=False):
     """Make the cloud, or as much of it as is missing.
 
     :param cloud: the settings.
     :param progress: where to show what happens.
     :param hypervisor: ``libvirt`` or ``fake``; None for what it has, or
         libvirt.
+    :param volumes: whether it is to have a volume service; one that has it
+        keeps it.
     :raises: Error when something fails; a later ``up`` goes on from there.
     """
     hypervisor = _check(cloud, hypervisor)
+    volumes = volumes or cloud.volumes
     _folders(cloud)
     with progress.stage('Debian packages and Python environment') as stage:
-        _software(cloud, hypervisor, stage)
+        _software(cloud, hypervisor, volumes, stage)
     with progress.stage('Settings') as stage:
-        _settings(cloud, hypervisor, stage)
+        _settings(cloud, hypervisor, volumes, stage)
     with progress.stage('Services') as stage:
         tasks.run(_tasks(cloud, stage), stage)
         bootstrap.clouds_yaml(cloud)
@@ -107,14 +113,14 @@ def _log_names():
         service.name + '-schema' for service in services.SERVICES}
 
 
-def _software(cloud, hypervisor, stage):
+def _software(cloud, hypervisor, volumes, stage):
     """Install Debian packages and the Python environment."""
     venv = settings.venv_path(cloud.cache)
     install = functools.partial(system.install_packages, log=cloud.apt_log)
     tasks.run([
         tasks.Task('python3-venv', lambda: install(['python3-venv'])),
         tasks.Task('Debian packages',
-                   lambda: install(services.packages(hypervisor)),
+                   lambda: install(services.packages(hypervisor, volumes)),
                    after=('python3-venv',)),
         tasks.Task('Python environment',
                    lambda: system.make_venv(
@@ -129,6 +135,15 @@ def _software(cloud, hypervisor, stage):
         # Nova looks for drivers in this package only.
         system.link(next(venv.glob('lib/*/site-packages/nova/virt'))
                     / FAKE_DRIVER.name, FAKE_DRIVER)
+    if volumes:
+        with stage.step('Python environment, volumes'):
+            system.add_to_venv(
+                venv, 'volumes', settings.VOLUME_REQUIREMENTS, cloud.pip_log,
+                (settings.CONSTRAINTS, settings.VOLUME_CONSTRAINTS))
+        ceph.add_to_venv(venv)
+        system.link(next(venv.glob(
+            'lib/*/site-packages/cinder/volume/drivers'))
+            / VOLUME_DRIVER.name, VOLUME_DRIVER)
     _link_venv(cloud, venv)
 
 
@@ -145,12 +160,14 @@ def _link_venv(cloud, venv):
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _settings(cloud, hypervisor, stage):
+def _settings(cloud, hypervisor, volumes, stage):
     """Choose the hypervisor, look at the ports, write configuration."""
     _end_orphans(cloud)
-    _check_ports(cloud, services.chosen(hypervisor))
+    _check_ports(cloud, services.chosen(hypervisor, volumes))
     if not cloud.exists():
         cloud.create(hypervisor, settings.venv_path(cloud.cache))
+    if volumes and not cloud.volumes:
+        cloud.add_volumes()
     if hypervisor == 'libvirt':
         _choose_virtualization(cloud, stage)
     _write_files(cloud)
@@ -222,7 +239,7 @@ def _write_files(cloud):
     for path in ('glance', 'neutron'):
         system.make_dir(cloud.data / path, 0o700)
     system.make_dir(cloud.run / 'locks', 0o700)
-    for service in services.chosen(cloud.hypervisor):
+    for service in _services(cloud):
         for name, function in service.files.items():
             path = cloud.etc / name
             system.make_dir(path.parent, 0o700, service.user)
@@ -231,7 +248,7 @@ def _write_files(cloud):
 
 def _tasks(cloud, stage):
     """All that is to be done for the services to run, in any order."""
-    chosen = services.chosen(cloud.hypervisor)
+    chosen = _services(cloud)
     work = [tasks.Task(service.name,
                        functools.partial(start, cloud, service),
                        service.after) for service in chosen]
@@ -246,6 +263,22 @@ def _tasks(cloud, stage):
         tasks.Task('compute host', functools.partial(bootstrap.hosts, cloud),
                    ('nova-compute',)),
     ]
+    if cloud.volumes:
+        once += [
+            tasks.Task('volume database',
+                       functools.partial(_volume_database, cloud),
+                       ('mariadb',)),
+            tasks.Task('volume accounts',
+                       functools.partial(bootstrap.volume_accounts, cloud),
+                       ('accounts',)),
+            tasks.Task('volume pool', functools.partial(ceph.make_pool, cloud),
+                       ('ceph-osd',)),
+        ]
+        if cloud.hypervisor == 'libvirt':
+            work.append(tasks.Task(
+                'volume secret',
+                functools.partial(libvirt.define_secret, cloud),
+                ('libvirtd',)))
     if not cloud.done('databases'):
         work[0].after += ('databases',)
         work.append(tasks.Task('databases', functools.partial(
@@ -297,7 +330,7 @@ def _databases(cloud, chosen, stage):
     """Make all databases, from the copy of an earlier cloud's if any."""
     mariadb = services.by_name('mariadb')
     schemas = {service.name: service.schema for service in chosen
-               if service.schema}
+               if service.schema and not service.volumes}
     daemon(cloud, mariadb).stop()
     database.wipe(cloud)
     copy = database.copy_path(cloud, schemas)
@@ -315,6 +348,18 @@ def _databases(cloud, chosen, stage):
     cloud.set_done('databases')
 
 
+def _volume_database(cloud):
+    """Make it by itself: others may be in use for long."""
+    database.create_for_volumes(cloud)
+    for service in _services(cloud):
+        if service.volumes:
+            _schema(cloud, service.name, service.schema)
+
+
+def _services(cloud):
+    return services.chosen(cloud.hypervisor, cloud.volumes)
+
+
 def _schema(cloud, name, commands):
     log = cloud.logs / (name + '-schema.log')
     for command in commands:
@@ -324,7 +369,7 @@ def _schema(cloud, name, commands):
 def examine(cloud):
     """Return rows of name, pid, health, ports and log for each service."""
     rows = []
-    for service in services.chosen(cloud.hypervisor):
+    for service in _services(cloud):
         process = daemon(cloud, service)
         pid = process.pid()
         if not pid and service.provided and service.provided(cloud, service):
@@ -358,13 +403,16 @@ def down(cloud, progress):
     :param cloud: the settings.
     :param progress: where to show what happens.
     """
+    # Guests can only end while their volumes can be written to.
     system_services = ('mariadb', 'rabbitmq', 'memcached', 'ovsdb-server',
-                       'ovs-vswitchd', 'virtlogd', 'libvirtd')
+                       'ovs-vswitchd', 'virtlogd', 'libvirtd', 'ceph-mon',
+                       'ceph-osd')
     with progress.stage('OpenStack services'):
         _stop(cloud, [service for service in services.SERVICES
                       if service.name not in system_services])
     with progress.stage('Guests'):
         _remove_guests(cloud)
+        libvirt.remove_secret(cloud)
     with progress.stage('Networks'):
         network.remove_links(cloud)
         network.remove_rules()

@@ -18,6 +18,7 @@ from onebox.minicloud import settings as names
 # without sudo: the services are root already.
 NOVA_PRIVSEP = ('nova_sys_admin', 'vif_plug_ovs_privileged',
                 'vif_plug_linux_bridge_privileged', 'privsep_osbrick')
+CINDER_PRIVSEP = ('cinder_sys_admin', 'privsep_osbrick')
 NEUTRON_PRIVSEP = ('privsep', 'privsep_namespace', 'privsep_dhcp_release',
                    'privsep_ovs_vsctl', 'privsep_conntrack', 'privsep_link')
 
@@ -103,11 +104,12 @@ def privsep(cloud, groups, *files):
     return {group: {'helper_command': command} for group in groups}
 
 
-def uwsgi(cloud, port, module, processes=1):
+def uwsgi(cloud, port, module, processes=1, arguments=None):
     """An API server: a WSGI application on a loopback port."""
     return {'uwsgi': {
         'http-socket': '%s:%d' % (names.ADDRESS, names.PORTS[port]),
         'module': module + ':application',
+        'pyargv': arguments and arguments.format(**cloud.words()),
         'virtualenv': cloud.venv,
         'processes': processes,
         'master': True,
@@ -289,6 +291,8 @@ def nova(cloud):
         'neutron': credentials(cloud, 'nova'),
         'glance': {'valid_interfaces': 'internal',
                    'region_name': names.REGION},
+        'cinder': {**credentials(cloud, 'nova'), 'valid_interfaces': None,
+                   'region_name': None, 'os_region_name': names.REGION},
         'conductor': {'workers': 1},
         'scheduler': {'workers': 1},
         'quota': {'instances': 1000, 'cores': 10000, 'ram': -1,
@@ -307,7 +311,7 @@ def nova(cloud):
                         if cloud.values.get('virt_type') == 'kvm' else 'none',
             'images_type': 'qcow2',
             # Guests' disks are worth nothing: never wait for the disk.
-            'disk_cachemodes': 'file=unsafe',
+            'disk_cachemodes': 'file=unsafe,network=writeback',
             # Emulation would take 1 GiB a guest for translated code.
             'tb_cache_size': 256
                              if cloud.values.get('virt_type') == 'qemu'
@@ -315,6 +319,114 @@ def nova(cloud):
         },
         **privsep(cloud, NOVA_PRIVSEP, path),
     }
+
+
+def cinder(cloud):
+    """Cinder's options: volumes are in the storage cluster."""
+    path = cloud.etc / 'cinder' / 'cinder.conf'
+    return {
+        'DEFAULT': {
+            'use_stderr': True,
+            'host': names.HOST,
+            'my_ip': names.ADDRESS,
+            'state_path': cloud.data / 'cinder',
+            'transport_url': transport(cloud),
+            'api_paste_config': cloud.venv / 'etc/cinder/api-paste.ini',
+            'resource_query_filters_file':
+                cloud.venv / 'etc/cinder/resource_filters.json',
+            'enabled_backends': 'ceph',
+            'image_conversion_dir': cloud.data / 'cinder' / 'conversion',
+            'allowed_direct_url_schemes': None,
+        },
+        'ceph': {
+            'volume_driver': 'cinder.volume.drivers.minicloud_rbd.RBDDriver',
+            'volume_backend_name': 'ceph',
+            'rbd_pool': names.VOLUME_POOL,
+            'rbd_ceph_conf': cloud.etc / 'ceph' / 'ceph.conf',
+            'rbd_user': 'cinder',
+            'rbd_secret_uuid': cloud.values['ceph']['secret'],
+            'rados_connect_timeout': 10,
+        },
+        'database': storage(cloud, names.VOLUME_DATABASE),
+        'keystone_authtoken': token_check(cloud, 'cinder'),
+        'service_user': {**credentials(cloud, 'cinder'),
+                         'send_service_user_token': True},
+        'nova': credentials(cloud, 'cinder') | {'interface': 'internal',
+                                                'valid_interfaces': None},
+        'coordination': {
+            'backend_url': 'file://%s' % (
+                cloud.data / 'cinder' / 'coordination')},
+        'oslo_concurrency': {'lock_path': cloud.run / 'locks'},
+        'quota': dict.fromkeys(
+            ('quota_volumes', 'quota_snapshots', 'quota_gigabytes'), -1),
+        **privsep(cloud, CINDER_PRIVSEP, path),
+    }
+
+
+def ceph(cloud):
+    """The storage cluster: one monitor, one store, each thing kept once."""
+    keyrings = cloud.etc / 'ceph'
+    return {
+        'global': {
+            'fsid': cloud.values['ceph']['cluster'],
+            'mon_host': '[v2:%s:%d]' % (names.ADDRESS, names.PORTS['ceph']),
+            'public_addr': names.ADDRESS,
+            'cluster_addr': names.ADDRESS,
+            'ms_bind_msgr1': False,
+            'auth_cluster_required': 'cephx',
+            'auth_service_required': 'cephx',
+            'auth_client_required': 'cephx',
+            'auth_allow_insecure_global_id_reclaim': False,
+            'admin_socket': '%s/$name.socket' % (cloud.run / 'ceph'),
+            'run_dir': cloud.run / 'ceph',
+            # What is wrong goes to the standard error output: the log.
+            'log_file': '',
+            'osd_pool_default_size': 1,
+            'osd_pool_default_min_size': 1,
+            'osd_crush_chooseleaf_type': 0,
+            'mon_allow_pool_size_one': True,
+        },
+        'mon': {
+            'keyring': keyrings / 'mon.keyring',
+            'mon_data': cloud.data / 'ceph' / 'mon',
+            'mon_cluster_log_file': '',
+            # How full a developer's disk is, is the developer's affair.
+            'mon_data_avail_warn': 1,
+            'mon_data_avail_crit': 1,
+        },
+        'osd': {
+            'keyring': keyrings / 'osd.0.keyring',
+            'osd_data': cloud.data / 'ceph' / 'osd',
+            # A sparse file: what is not written takes no space.
+            'bluestore_block_size': 64 << 30,
+            # As little memory as it takes.
+            'osd_memory_target': 939524096,
+            'ms_bind_port_min': names.PORTS['ceph'] + 1,
+            'ms_bind_port_max': names.PORTS['ceph'] + 99,
+        },
+        'client.admin': {'keyring': keyrings / 'client.admin.keyring'},
+        'client.cinder': {'keyring': keyrings / 'client.cinder.keyring'},
+    }
+
+
+# What each party in the storage cluster may do.
+CEPH_RIGHTS = {
+    'mon.': {'mon': 'allow *'},
+    'osd.0': {'mon': 'allow profile osd', 'osd': 'allow *'},
+    'client.admin': {'mon': 'allow *', 'osd': 'allow *'},
+    'client.cinder': {
+        'mon': 'profile rbd',
+        'osd': 'profile rbd pool=%s' % names.VOLUME_POOL},
+}
+
+
+def keyring(cloud, *parties):
+    """A file of keys with the rights that go with them."""
+    return {party: {
+        'key': cloud.password(party),
+        **{'caps ' + what: '"%s"' % rights
+           for what, rights in CEPH_RIGHTS[party].items()},
+    } for party in parties}
 
 
 def nova_paste(cloud):

@@ -57,13 +57,23 @@ def install(cloud, service):
 
 def create(cloud):
     """Create the databases and the account that the services use."""
-    statements = ['CREATE DATABASE IF NOT EXISTS %s;' % name
-                  for name in settings.DATABASES]
-    statements.append("CREATE OR REPLACE USER minicloud@localhost "
-                      "IDENTIFIED BY '%s';" % cloud.password('database'))
-    statements += ['GRANT ALL ON %s.* TO minicloud@localhost;' % name
-                   for name in settings.DATABASES]
-    sql(cloud, '\n'.join(statements))
+    names = settings.DATABASES
+    if cloud.volumes:
+        names += (settings.VOLUME_DATABASE,)
+    sql(cloud, "CREATE OR REPLACE USER minicloud@localhost IDENTIFIED BY "
+               "'%s';" % cloud.password('database') + _databases(names))
+
+
+def create_for_volumes(cloud):
+    """Create the database of the volume service in a running server."""
+    sql(cloud, _databases((settings.VOLUME_DATABASE,)))
+
+
+def _databases(names):
+    return '\n'.join(
+        'CREATE DATABASE IF NOT EXISTS %s; '
+        'GRANT ALL ON %s.* TO minicloud@localhost;' % (name, name)
+        for name in names)
 
 
 def copy_path(cloud, schemas):

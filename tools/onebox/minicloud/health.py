@@ -81,6 +81,17 @@ def nova_service(cloud, service):
                for each in listed['services'])
 
 
+def cinder_service(cloud, service):
+    """A Cinder service runs and is up, as Cinder itself sees it."""
+    try:
+        listed = api.admin(cloud).get('cinder', '/v3/os-services')
+    except api.Failure:
+        return False
+    return any(each['binary'] == service.name and each['state'] == 'up'
+               and _since_start(cloud, service, each['updated_at'])
+               for each in listed['services'])
+
+
 def neutron_agent(cloud, service):
     """The agent runs and is alive, as Neutron itself sees it."""
     try:

@@ -14,6 +14,8 @@
 
 import base64
 import os
+import struct
+import time
 
 from onebox import system
 
@@ -26,6 +28,12 @@ def fernet(cloud, service=None):
             if not (path / number).exists():
                 key = base64.urlsafe_b64encode(os.urandom(32)).decode()
                 system.write_file(path / number, key)
+
+
+def cephx():
+    """Make a key as Ceph has it: type AES, time, length and content."""
+    header = struct.pack('<HIIH', 1, int(time.time()), 0, 16)
+    return base64.b64encode(header + os.urandom(16)).decode()
 
 
 def erlang_cookie(cloud, service):

@@ -24,6 +24,12 @@ SOCKET = '/run/libvirt/libvirt-sock'
 LOG_SOCKET = '/run/libvirt/virtlogd-sock'
 DEFINITIONS = pathlib.Path('/etc/libvirt/qemu')
 OURS = ('virtlogd', 'libvirtd')
+SECRET = '''\
+<secret ephemeral='yes' private='yes'>
+  <uuid>%s</uuid>
+  <usage type='ceph'><name>minicloud</name></usage>
+</secret>
+'''
 
 
 def _answers(path):
@@ -74,6 +80,23 @@ def add_to_venv(venv):
     for source in pathlib.Path('/usr/lib/python3/dist-packages').glob(
             'libvirt*'):
         system.link(target / source.name, source)
+
+
+def define_secret(cloud):
+    """Give libvirt the key to the volumes, to be kept in memory only."""
+    secret = cloud.values['ceph']['secret']
+    folder = cloud.etc / 'ceph'
+    system.write_file(folder / 'secret.xml', SECRET % secret)
+    system.write_file(folder / 'secret', cloud.password('client.cinder'))
+    virsh('secret-define', str(folder / 'secret.xml'))
+    # By a file: a command line can be read by anyone.
+    virsh('secret-set-value', secret, '--file', str(folder / 'secret'))
+
+
+def remove_secret(cloud):
+    """Take the key from libvirt again."""
+    if cloud.volumes and shutil.which('virsh') and _answers(SOCKET):
+        virsh('secret-undefine', cloud.values['ceph']['secret'], check=False)
 
 
 def guest_pids(cloud):

@@ -15,6 +15,7 @@
 import dataclasses
 import typing
 
+from onebox.minicloud import ceph
 from onebox.minicloud import config
 from onebox.minicloud import database
 from onebox.minicloud import health
@@ -26,6 +27,8 @@ ALL = ('libvirt', 'fake')
 # Placeholders in commands are those of Settings.words().
 NOVA = '--config-file={etc}/nova/nova.conf'
 NEUTRON = '--config-file={etc}/neutron/neutron.conf'
+CINDER = '--config-file={etc}/cinder/cinder.conf'
+CEPH = '--conf={etc}/ceph/ceph.conf'
 CELL0 = '{{scheme}}://{{username}}:{{password}}@{{hostname}}/nova_cell0?' \
     '{{query}}'
 CELL1 = '{{scheme}}://{{username}}:{{password}}@{{hostname}}/{{path}}?' \
@@ -58,6 +61,8 @@ class Service:
     #: What is added to the environment.
     environment: dict = dataclasses.field(default_factory=dict)
     hypervisors: tuple = ALL
+    #: Whether only clouds with volumes have it.
+    volumes: bool = False
     #: Ports it listens on, by the names in settings.PORTS.
     ports: tuple = ()
     timeout: int = 120
@@ -65,6 +70,10 @@ class Service:
 
 def _ini(function, *arguments):
     return lambda cloud: config.render(function(cloud, *arguments))
+
+
+def _keyring(*parties):
+    return _ini(config.keyring, *parties)
 
 
 def _plain(function):
@@ -259,19 +268,74 @@ SERVICES = (
         command=('{bin}/nova-compute', NOVA),
         ready=health.nova_service,
     ),
+    Service(
+        name='ceph-mon',
+        volumes=True,
+        packages=('ceph-mon', 'ceph-common'),
+        user='ceph',
+        ports=('ceph',),
+        files={'ceph/ceph.conf': _ini(config.ceph),
+               'ceph/mon.keyring': _keyring(*config.CEPH_RIGHTS),
+               'ceph/client.admin.keyring': _keyring('client.admin'),
+               'ceph/client.cinder.keyring': _keyring('client.cinder')},
+        prepare=ceph.prepare_monitor,
+        command=('ceph-mon', CEPH, '--id=minicloud', '--foreground'),
+        ready=ceph.monitor_ready,
+    ),
+    Service(
+        name='ceph-osd',
+        volumes=True,
+        packages=('ceph-osd',),
+        user='ceph',
+        files={'ceph/osd.0.keyring': _keyring('osd.0')},
+        after=('ceph-mon',),
+        prepare=ceph.prepare_store,
+        command=('ceph-osd', CEPH, '--id=0', '--foreground'),
+        ready=ceph.store_ready,
+    ),
+    Service(
+        name='cinder-api',
+        volumes=True,
+        ports=('cinder',),
+        files={'cinder/cinder.conf': _ini(config.cinder),
+               'cinder/uwsgi.ini': _ini(config.uwsgi, 'cinder',
+                                        'cinder.wsgi.api', 1, CINDER)},
+        schema=(('cinder-manage', CINDER, 'db', 'sync'),),
+        after=('volume database', 'rabbitmq'),
+        command=('{bin}/uwsgi', '--ini', '{etc}/cinder/uwsgi.ini'),
+        ready=health.http('cinder', '/'),
+    ),
+    Service(
+        name='cinder-scheduler',
+        volumes=True,
+        after=('volume database', 'rabbitmq', 'volume accounts'),
+        command=('{bin}/cinder-scheduler', CINDER),
+        ready=health.cinder_service,
+    ),
+    Service(
+        name='cinder-volume',
+        volumes=True,
+        # QEMU's part is in this package too.
+        packages=('python3-rados', 'python3-rbd', 'qemu-block-extra'),
+        after=('volume database', 'rabbitmq', 'volume accounts',
+               'volume pool'),
+        command=('{bin}/cinder-volume', CINDER),
+        ready=health.cinder_service,
+    ),
 )
 
 
-def chosen(hypervisor):
+def chosen(hypervisor, volumes=False):
     """The services of a cloud with this hypervisor."""
     return [service for service in SERVICES
-            if hypervisor in service.hypervisors]
+            if hypervisor in service.hypervisors
+            and (volumes or not service.volumes)]
 
 
-def packages(hypervisor):
+def packages(hypervisor, volumes=False):
     """The Debian packages that these services need, each once."""
     names = ['python3-venv']
-    for service in chosen(hypervisor):
+    for service in chosen(hypervisor, volumes):
         names += [name for name in service.packages if name not in names]
     return names
 

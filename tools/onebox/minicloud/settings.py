@@ -15,7 +15,9 @@
 import json
 import pathlib
 import secrets
+import uuid
 
+from onebox.minicloud import keys
 from onebox import system
 
 HOST = 'minicloud'
@@ -26,6 +28,11 @@ TENANT_USER = 'tenant'
 TENANT_PROJECT = 'quintupleo'
 RABBIT_USER = 'minicloud'
 SERVICE_USERS = ('glance', 'neutron', 'nova', 'placement')
+VOLUME_USER = 'cinder'
+VOLUME_DATABASE = 'cinder'
+VOLUME_POOL = 'volumes'
+# The parties in the storage cluster, each with a key of its own.
+CEPH_NAMES = ('mon.', 'osd.0', 'client.admin', 'client.cinder')
 DATABASES = ('keystone', 'glance', 'placement', 'neutron', 'nova_api',
              'nova', 'nova_cell0')
 
@@ -37,10 +44,12 @@ PORTS = {
     'placement': 8778,
     'neutron': 9696,
     'nova': 8774,
+    'cinder': 8776,
     'rabbitmq': 35672,
     'erlang': 35673,
     'epmd': 34369,
     'openflow': 36633,
+    'ceph': 33300,
 }
 
 REQUIREMENTS = (
@@ -56,6 +65,10 @@ REQUIREMENTS = (
     'python-openstackclient',
 )
 CONSTRAINTS = pathlib.Path(__file__).with_name('constraints.txt')
+# Only for clouds with volumes, beside the others: what a cloud without them
+# is made of stays the same.
+VOLUME_REQUIREMENTS = ('cinder==27.*',)
+VOLUME_CONSTRAINTS = CONSTRAINTS.with_name('constraints-volumes.txt')
 PYTHON = '/usr/bin/python3'
 
 
@@ -96,6 +109,16 @@ class Settings:
         }
         self.save()
 
+    def add_volumes(self):
+        """Decide what the volumes of this cloud need decided."""
+        passwords = self.values['passwords']
+        passwords[VOLUME_USER] = secrets.token_hex(16)
+        passwords.update({name: keys.cephx() for name in CEPH_NAMES})
+        self.values['ceph'] = {name: str(uuid.uuid4()) for name in (
+            'cluster', 'storage', 'secret')}
+        self.values['volumes'] = True
+        self.save()
+
     def save(self):
         """Write the settings, for their owner's eyes only."""
         system.write_file(self._file, json.dumps(self.values, indent=1))
@@ -117,6 +140,11 @@ class Settings:
     def hypervisor(self):
         """``libvirt`` or ``fake``."""
         return self.values['hypervisor']
+
+    @property
+    def volumes(self):
+        """Whether the cloud has a volume service."""
+        return self.values.get('volumes', False)
 
     @property
     def venv(self):
