@@ -92,6 +92,7 @@ class QuintupleoPower(base.PowerInterface):
                     f'Server {server.id} ({server.name}) cannot be used: '
                     f'{refusal}')
             if not server.network_first:
+                _require_rescue(host, server)
                 _rescue_image(task.node, info, host, server)
                 _warn_of_a_slow_stop(task.node, host, server)
 
@@ -168,6 +169,14 @@ class QuintupleoPower(base.PowerInterface):
         :returns: a list of power states of :mod:`ironic.common.states`.
         """
         return list(REQUESTS)
+
+
+def _require_rescue(host, server):
+    obstacle = host.rescue_obstacle(server)
+    if obstacle:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) cannot be booted from the '
+            f'network: {obstacle}')
 
 
 def _is_about_to_leave_error(task, server):

@@ -12,10 +12,12 @@
 
 """A host cloud as the driver uses it."""
 
+import dataclasses
 import threading
 import time
 
 from oslo_config import cfg
+from oslo_log import log
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import actions
@@ -23,13 +25,18 @@ from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import volumes
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
 
 # An image's properties hardly ever change; what a rescue does with a stale
 # one is an error of Nova, which makes the driver read it again.
 IMAGE_MAX_AGE = 300.0
+
+# The first compute API that rescues a server which boots from a volume.
+VOLUME_RESCUE_MICROVERSION = (2, 87)
 
 _clouds = {}
 _clouds_lock = threading.Lock()
@@ -80,19 +87,24 @@ class _Recent:
 class HostCloud:
     """Servers and images of one project of a host cloud."""
 
-    def __init__(self, title, compute, image):
-        """Use two services of a cloud.
+    def __init__(self, title, compute, image, volume):
+        """Use the services of a cloud.
 
         :param title: the cloud's name in messages.
         :param compute: the compute :class:`connection.Service`.
         :param image: the image :class:`connection.Service`.
+        :param volume: the block storage :class:`connection.Service`.
         """
         self.title = title
         self._compute = compute
         self._image = image
+        self._volume = volume
         self._actions = actions.Actions(compute, CONF[GROUP].poll_interval)
         self._servers = _Recent()
         self._images = _Recent()
+        # What never changes while a server has these volumes.
+        self._network_first = {}
+        self._volume_images = {}
 
     def server(self, reference, max_age=0.0):
         """Read a server.
@@ -104,7 +116,7 @@ class HostCloud:
         """
         server = self._servers.get(reference, max_age)
         if server is None:
-            server = servers.read(self._compute, reference)
+            server = self._complete(servers.read(self._compute, reference))
             self._servers.put(reference, server)
         return server
 
@@ -113,7 +125,7 @@ class HostCloud:
 
         See :meth:`actions.Actions.settle`.
         """
-        return self._actions.settle(server, deadline)
+        return self._complete(self._actions.settle(server, deadline))
 
     def run(self, reference, server, action, deadline, rescue_image=None):
         """Send one action and see it end.
@@ -123,7 +135,8 @@ class HostCloud:
         """
         self._servers.drop(reference)
         try:
-            return self._actions.run(server, action, deadline, rescue_image)
+            return self._complete(self._actions.run(
+                server, action, deadline, rescue_image))
         finally:
             self._servers.drop(reference)
 
@@ -151,14 +164,78 @@ class HostCloud:
 
         :param server: a :class:`servers.Server`.
         :returns: 'bios' or 'uefi', or None if nothing tells: a server that
-            boots from a volume, or whose image is gone, on a compute API
-            before 2.98.
+            boots from a volume that was not made from an image, or whose
+            image is gone, on a compute API before 2.98.
         :raises: HostCloudError if the host cloud cannot be asked.
         """
+        properties = self._boot_properties(server)
+        return None if properties is None else images.firmware(properties)
+
+    def rescue_obstacle(self, server):
+        """Tell why a server cannot be rescued, whatever the image is.
+
+        :param server: a :class:`servers.Server`.
+        :returns: what stands in the way and what to do, as a clause, or None.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        if server.image_id is None and (
+                self._compute.microversion < VOLUME_RESCUE_MICROVERSION):
+            return (
+                'it boots from a volume, which the compute API of the host '
+                'cloud cannot rescue (%d.%d, and it takes 2.87): make it a '
+                'network-first server' % self._compute.microversion)
+        if server.has_tpm or images.has_tpm(
+                self._boot_properties(server) or {}):
+            return ('it has a virtual TPM, with which Nova rescues no server: '
+                    'make it one without, or a network-first server')
+        image = self._image_of(server) or {}
+        if server.volume_ids and image.get('disk_format') == 'iso':
+            return (
+                'it boots from the ISO %s, which nothing says to be the '
+                'network-first image: set %s=%s on it if it is' % (
+                    image['id'], *images.NETWORK_FIRST))
+        return None
+
+    def _boot_properties(self, server):
+        """Tell the properties of the image that a server boots from.
+
+        :returns: dict, or None if nothing tells.
+        """
         if server.image_properties is not None:
-            return images.firmware(server.image_properties)
-        image = self._image_of(server)
-        return None if image is None else images.firmware(image)
+            return server.image_properties
+        if server.image_id is None:
+            return self._volume_image(server) or None
+        return self._image_of(server)
+
+    def _complete(self, server):
+        """Add to a server what Nova does not tell of it."""
+        if not server.volume_ids:
+            # Its disk would be a volume if it were network-first.
+            return server
+        key = (server.image_id, server.volume_ids)
+        found = self._network_first.get(key)
+        if found is None:
+            properties = (self._volume_image(server)
+                          if server.image_id is None
+                          else self._image_of(server) or {})
+            found = images.is_network_first(properties)
+            # An ISO without the property may get it yet.
+            if found or properties.get('disk_format') != 'iso':
+                self._network_first[key] = found
+        return dataclasses.replace(server, network_first=found)
+
+    def _volume_image(self, server):
+        """Tell the properties of the image that its volumes come from."""
+        if server.volume_ids not in self._volume_images:
+            try:
+                self._volume_images[server.volume_ids] = (
+                    volumes.image_properties(self._volume, server.volume_ids))
+            except (errors.CloudMisconfigured, errors.Forbidden) as exc:
+                LOG.debug('The volumes of server %(server)s cannot be looked '
+                          'at: %(reason)s',
+                          {'server': server.id, 'reason': exc})
+                return {}
+        return self._volume_images[server.volume_ids]
 
     def shutdown_timeout(self, server):
         """Tell how long Nova waits for a server's guest to shut down.

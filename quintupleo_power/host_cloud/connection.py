@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Connections to host clouds: credentials in, two REST services out."""
+"""Connections to host clouds: credentials in, REST services out."""
 
 import dataclasses
 import logging
@@ -69,6 +69,7 @@ class _Access:
     interface: object
     compute_endpoint: str | None = None
     image_endpoint: str | None = None
+    volume_endpoint: str | None = None
 
 
 class Service:
@@ -232,7 +233,8 @@ def connect(credentials):
     """Make the services of a host cloud; sends nothing yet.
 
     :param credentials: a :class:`Credentials`.
-    :returns: (title, compute :class:`Service`, image :class:`Service`).
+    :returns: (title, compute :class:`Service`, image :class:`Service`, block
+        storage :class:`Service`); the last one may be missing in the cloud.
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
     if credentials.application_credential_id:
@@ -257,9 +259,13 @@ def connect(credentials):
     image = adapter.Adapter(
         service_type='image', endpoint_override=access.image_endpoint,
         min_version='2', max_version='2.latest', **common)
+    volume = adapter.Adapter(
+        service_type='block-storage',
+        endpoint_override=access.volume_endpoint,
+        min_version='3', max_version='3.latest', **common)
     return (access.title,
             Service(access.title, compute, NEWEST_COMPUTE_MICROVERSION),
-            Service(access.title, image))
+            Service(access.title, image), Service(access.title, volume))
 
 
 def _check_auth_url(access):
@@ -412,7 +418,8 @@ def _from_clouds_yaml(name, region_name):
         region_name=entry.get_region_name('compute'),
         interface=entry.get_interface('compute') or 'public',
         compute_endpoint=entry.get_endpoint('compute'),
-        image_endpoint=entry.get_endpoint('image'))
+        image_endpoint=entry.get_endpoint('image'),
+        volume_endpoint=entry.get_endpoint('block-storage'))
 
 
 def configured_auth_url():

@@ -22,6 +22,8 @@ UEFI = 'uefi'
 # With both, Nova adds the rescue disk to the server's own instead of
 # renaming those (nova/virt/libvirt/blockinfo.py, stable device rescue).
 RESCUE_PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
+# Says of an ISO that it asks the network and then goes on to the disk.
+NETWORK_FIRST = ('quintupleo_boot', 'network-first')
 
 
 def firmware(properties):
@@ -32,6 +34,25 @@ def firmware(properties):
         on the architectures that have it.
     """
     return UEFI if properties.get('hw_firmware_type') == UEFI else BIOS
+
+
+def is_network_first(properties):
+    """Tell whether an image asks the network and goes on to the disk.
+
+    :param properties: dict of image properties, named as in Glance.
+    :returns: True or False.
+    """
+    name, value = NETWORK_FIRST
+    return properties.get(name) == value
+
+
+def has_tpm(properties):
+    """Tell whether an image asks for a virtual TPM, which rules out rescue.
+
+    :param properties: dict of image properties, named as in Glance.
+    :returns: True or False.
+    """
+    return bool(properties.get('hw_tpm_version'))
 
 
 def read(images, reference):

@@ -31,7 +31,10 @@ class Server:
     :ivar state: the :class:`quintupleo_power.transitions.ServerState`.
     :ivar locked: whether somebody locked it.
     :ivar locked_reason: why, if whoever locked it said so.
-    :ivar network_first: whether it asks the network at each boot by itself.
+    :ivar network_first: whether it asks the network at each boot by itself;
+        :class:`cloud.HostCloud` finds out.
+    :ivar volume_ids: UUIDs of its volumes, in Nova's order.
+    :ivar has_tpm: whether its flavor gives it a virtual TPM.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
     :ivar image_id: UUID of its image; None if it boots from a volume.
     :ivar image_properties: properties of that image as the server was made,
@@ -45,6 +48,8 @@ class Server:
     locked: bool = False
     locked_reason: str | None = None
     network_first: bool = False
+    volume_ids: tuple = ()
+    has_tpm: bool = False
     fault: str | None = None
     image_id: str | None = None
     image_properties: dict | None = dataclasses.field(
@@ -68,6 +73,9 @@ class Server:
                 state=_state(body),
                 locked=bool(body.get('locked')),
                 locked_reason=body.get('locked_reason'),
+                volume_ids=tuple(volume['id'] for volume in body.get(
+                    'os-extended-volumes:volumes_attached') or ()),
+                has_tpm=bool(_extra_specs(body).get('hw:tpm_version')),
                 fault=(body.get('fault') or {}).get('message'),
                 image_id=image.get('id'),
                 image_properties=image.get('properties'))
@@ -75,6 +83,11 @@ class Server:
             raise errors.ServerError(
                 'The host cloud describes a server in a form that Nova does '
                 f'not have ({type(exc).__name__}: {exc})')
+
+
+def _extra_specs(body):
+    # Shown since microversion 2.47, if the cloud's policy permits.
+    return (body.get('flavor') or {}).get('extra_specs') or {}
 
 
 def _state(body):

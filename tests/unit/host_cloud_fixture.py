@@ -34,6 +34,7 @@ from tests.unit import nova_model
 AUTH_URL = 'http://keystone.example.test/v3'
 COMPUTE_URL = 'http://nova.example.test/v2.1'
 IMAGE_URL = 'http://glance.example.test'
+VOLUME_URL = 'http://cinder.example.test/v3'
 PROJECT_ID = 'a' * 32
 SECRET = 'correct-horse-battery-staple'
 TOKEN = 'gAAAA-token-of-the-unit-tests'
@@ -99,6 +100,8 @@ class Server:
     fault: str | None = None
     locked: bool = False
     locked_reason: str | None = None
+    volumes: tuple = ()
+    extra_specs: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass
@@ -125,6 +128,8 @@ class FakeHostCloud(fixtures.Fixture):
         self.reads_per_task = reads_per_task
         self.servers = {}
         self.images = {}
+        self.volumes = {}
+        self.has_volume_service = True
         self.events = {}
         self.requests = []
         self.sent = []
@@ -164,6 +169,20 @@ class FakeHostCloud(fixtures.Fixture):
                  'container_format': 'bare', **properties}
         self.images[image['id']] = image
         return image
+
+    def add_volume(self, image=None):
+        """Make a volume from an image, or a blank one."""
+        volume = {'id': uuidutils.generate_uuid(), 'status': 'in-use',
+                  'bootable': 'true' if image else 'false'}
+        if image:
+            # Cinder keeps the image's own fields as texts beside the others.
+            volume['volume_image_metadata'] = {
+                'image_id': image['id'], **{
+                    name: str(value) for name, value in image.items()
+                    if name.startswith(('hw_', 'os_', 'quintupleo_'))
+                    or name == 'disk_format'}}
+        self.volumes[volume['id']] = volume
+        return volume
 
     def add_rescue_image(self, name='quintupleo-rescue-bios', **properties):
         """Make an image that is fit to be rescued from."""
@@ -224,7 +243,7 @@ class FakeHostCloud(fixtures.Fixture):
     def _serve(self, request, context):
         host = f'{request.scheme}://{request.netloc}'
         service = {AUTH_URL: self._keystone, COMPUTE_URL: self._nova,
-                   IMAGE_URL: self._glance}
+                   IMAGE_URL: self._glance, VOLUME_URL: self._cinder}
         for url, answer in service.items():
             if url.startswith(host):
                 return self._encode(answer(request, context), context)
@@ -278,8 +297,26 @@ class FakeHostCloud(fixtures.Fixture):
             'user': {'id': 'b' * 32, 'name': 'operator',
                      'domain': {'id': 'default', 'name': 'Default'}},
             'roles': [{'id': 'c' * 32, 'name': 'member'}],
-            'catalog': [_service('compute', COMPUTE_URL),
-                        _service('image', IMAGE_URL)]}}
+            'catalog': self._catalog()}}
+
+    def _catalog(self):
+        services = [_service('compute', COMPUTE_URL),
+                    _service('image', IMAGE_URL)]
+        if self.has_volume_service:
+            services.append(_service('volumev3', VOLUME_URL))
+        return services
+
+    def _cinder(self, request, context):
+        path = request.path.strip('/').split('/')
+        if path in ([''], ['v3']):
+            return {'versions': [{
+                'id': 'v3.0', 'status': 'CURRENT', 'version': '3.71',
+                'min_version': '3.0', 'links': [
+                    {'rel': 'self', 'href': f'{VOLUME_URL}/'}]}]}
+        if path[2] not in self.volumes:
+            return _nova_error(context, 404,
+                               f'Volume {path[2]} could not be found.')
+        return {'volume': self.volumes[path[2]]}
 
     def _nova(self, request, context):
         if request.headers.get('X-Auth-Token') != TOKEN:
@@ -325,7 +362,10 @@ class FakeHostCloud(fixtures.Fixture):
             'OS-EXT-STS:vm_state': server.vm_state,
             'OS-EXT-STS:power_state': server.power_state,
             'OS-EXT-STS:task_state': task,
-            'image': self._image_of(server)}
+            'image': self._image_of(server),
+            'flavor': {'extra_specs': server.extra_specs},
+            'os-extended-volumes:volumes_attached': [
+                {'id': volume['id']} for volume in server.volumes]}
         if server.fault:
             body['fault'] = {'code': 500, 'message': server.fault,
                              'created': '2026-01-01T00:00:00Z'}

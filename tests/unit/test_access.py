@@ -195,9 +195,10 @@ class OwnCredentialTestCase(AccessTestCase):
                     cloud='machines', group='quintupleo')
 
     def connect(self, **values):
-        _title, compute, image = connection.connect(connection.Credentials(
-            application_credential_id='abc',
-            application_credential_secret=SECRET, **values))
+        _title, compute, image, _volume = connection.connect(
+            connection.Credentials(application_credential_id='abc',
+                                   application_credential_secret=SECRET,
+                                   **values))
         return compute._rest, image._rest
 
     def test_entry_decides_all_but_the_credential(self):

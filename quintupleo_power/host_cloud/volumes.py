@@ -1,0 +1,40 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Volumes that servers boot from, and the images they were made from."""
+
+from quintupleo_power.host_cloud import errors
+
+
+def image_properties(volumes, volume_ids):
+    """Tell the properties of the image that a server's volumes come from.
+
+    Cinder keeps them with the volume, however the image changes later.
+
+    :param volumes: the block storage :class:`connection.Service`.
+    :param volume_ids: UUIDs of the server's volumes, as Nova lists them.
+    :returns: dict of image properties, named as in Glance; empty if no
+        volume that can be booted from was made from an image.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    for volume_id in volume_ids:
+        try:
+            volume = volumes.get(f'/volumes/{volume_id}')['volume']
+        except errors.NotFound:
+            # Nova may attach volumes that the tenant does not see.
+            continue
+        # "true" and "false" in Cinder's API.
+        if str(volume.get('bootable')).lower() == 'true':
+            properties = volume.get('volume_image_metadata')
+            if properties:
+                return properties
+    return {}

@@ -1,0 +1,213 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the host cloud tells of servers that boot from volumes."""
+
+from ironic.common import exception
+
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import connection
+from tests.unit import base
+
+NETWORK_FIRST = {'quintupleo_boot': 'network-first'}
+
+
+class VolumesTestCase(base.DriverTestCase):
+
+    def add_network_first(self, **properties):
+        """Make a server with the ISO as a cdrom of its own and a disk."""
+        image = self.host_cloud.add_image(
+            'quintupleo-network-first', **NETWORK_FIRST, **properties)
+        return self.host_cloud.add_server(
+            name='network-first', image=image['id'],
+            volumes=(self.host_cloud.add_volume(),))
+
+    def add_volume_backed(self, **properties):
+        """Make a server that boots from a volume, made from an image."""
+        image = self.host_cloud.add_image('some-image', **properties)
+        return self.host_cloud.add_server(
+            name='volume-backed', image=None,
+            volumes=(self.host_cloud.add_volume(image),
+                     self.host_cloud.add_volume()))
+
+    def read(self, server):
+        """Read a server as each request of Ironic does."""
+        return self.host().server(server.id)
+
+    @staticmethod
+    def host():
+        return cloud.get(connection.Credentials())
+
+    def use(self, server, **kwargs):
+        """Point the node at a server."""
+        self.set_driver_info(quintupleo_server=server.id, **kwargs)
+
+
+class NetworkFirstTestCase(VolumesTestCase):
+
+    def test_iso_of_that_property_beside_a_volume(self):
+        self.assertTrue(self.read(self.add_network_first()).network_first)
+
+    def test_volume_made_from_such_an_iso(self):
+        self.assertTrue(self.read(
+            self.add_volume_backed(**NETWORK_FIRST)).network_first)
+
+    def test_such_a_volume_need_not_be_the_first(self):
+        server = self.add_volume_backed(**NETWORK_FIRST)
+        server.volumes = server.volumes[::-1]
+        self.assertTrue(self.read(server).network_first)
+
+    def test_ordinary_server_costs_no_question(self):
+        self.host_cloud.forget_requests()
+        self.assertFalse(self.read(self.server).network_first)
+        self.assertEqual([f'GET /v2.1/servers/{self.server.id}'],
+                         [each for each in self.host_cloud.requests
+                          if 'servers' in each or 'images' in each
+                          or 'volumes' in each])
+
+    def test_iso_without_a_disk(self):
+        server = self.add_network_first()
+        server.volumes = ()
+        self.assertFalse(self.read(server).network_first)
+
+    def test_server_with_a_data_volume(self):
+        self.server.volumes = (self.host_cloud.add_volume(),)
+        self.assertFalse(self.read(self.server).network_first)
+
+    def test_another_value_of_the_property(self):
+        self.assertFalse(self.read(self.add_volume_backed(
+            quintupleo_boot='disk-first')).network_first)
+
+    def test_server_that_was_seen_before_costs_no_question(self):
+        for server in (self.add_network_first(), self.add_volume_backed(),
+                       self.add_volume_backed(**NETWORK_FIRST)):
+            before = self.read(server).network_first
+            self.clock.sleep(10 * cloud.IMAGE_MAX_AGE)
+            self.host_cloud.forget_requests()
+            self.assertEqual(before, self.read(server).network_first)
+            self.assertEqual([f'GET /v2.1/servers/{server.id}'],
+                             self.host_cloud.requests)
+
+    def test_property_that_an_iso_gets_later_is_seen(self):
+        server = self.add_network_first()
+        image = self.host_cloud.images[server.image]
+        del image['quintupleo_boot']
+        self.assertFalse(self.read(server).network_first)
+        image.update(NETWORK_FIRST)
+        self.clock.sleep(cloud.IMAGE_MAX_AGE)
+        self.assertTrue(self.read(server).network_first)
+
+    def test_known_after_waiting_and_after_an_action(self):
+        server = self.add_network_first()
+        self.use(server)
+        self.host_cloud.begin_task(server, 'powering-on', 3, 'active', 1)
+        with self.acquire() as task:
+            task.driver.management.set_boot_device(task, 'pxe')
+            task.driver.power.reboot(task)
+        self.assertEqual(['hard reboot'], self.host_cloud.sent)
+
+    def test_cloud_without_volume_service(self):
+        self.host_cloud.has_volume_service = False
+        self.assertFalse(self.read(
+            self.add_volume_backed(**NETWORK_FIRST)).network_first)
+
+    def test_volumes_that_may_not_be_seen(self):
+        self.host_cloud.fail('GET', '/volumes/', 403, times=9)
+        self.assertFalse(self.read(
+            self.add_volume_backed(**NETWORK_FIRST)).network_first)
+
+    def test_volume_that_is_gone(self):
+        server = self.add_volume_backed(**NETWORK_FIRST)
+        del self.host_cloud.volumes[server.volumes[1]['id']]
+        server.volumes = server.volumes[::-1]
+        self.assertTrue(self.read(server).network_first)
+
+    def test_image_that_is_gone(self):
+        server = self.add_network_first()
+        del self.host_cloud.images[server.image]
+        self.assertFalse(self.read(server).network_first)
+
+    def test_it_needs_no_rescue_image(self):
+        self.use(self.add_network_first())
+        self.host_cloud.images.pop(self.rescue_image['id'])
+        self.validate()
+
+
+class BootModeTestCase(VolumesTestCase):
+
+    def test_of_the_image_that_the_volume_was_made_from(self):
+        for properties, mode in (({}, 'bios'),
+                                 ({'hw_firmware_type': 'uefi'}, 'uefi')):
+            server = self.read(self.add_volume_backed(**properties))
+            self.assertEqual(mode, self.host().boot_mode(server))
+
+    def test_nothing_tells_of_blank_volumes(self):
+        server = self.add_volume_backed()
+        server.volumes = server.volumes[1:]
+        self.assertIsNone(self.host().boot_mode(self.read(server)))
+
+    def test_decides_the_rescue_image(self):
+        uefi = self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
+        self.use(self.add_volume_backed(hw_firmware_type='uefi'))
+        with self.acquire() as task:
+            task.driver.management.set_boot_device(task, 'pxe')
+            task.driver.power.reboot(task)
+        self.assertTrue(any(uefi['id'] in body
+                            for body in self.host_cloud.bodies))
+
+
+class ObstacleTestCase(VolumesTestCase):
+
+    def refused(self, *parts):
+        exc = self.assertRaises(exception.InvalidParameterValue,
+                                self.validate)
+        self.assert_says(exc, *parts)
+
+    def test_volume_backed_on_a_compute_api_that_cannot_rescue_it(self):
+        self.host_cloud.microversion = '2.79'
+        server = self.add_volume_backed()
+        self.use(server)
+        self.refused(server.id, 'boots from a volume', '2.79', '2.87',
+                     'network-first')
+
+    def test_volume_backed_on_one_that_can(self):
+        self.host_cloud.microversion = '2.87'
+        self.use(self.add_volume_backed())
+        self.validate()
+
+    def test_network_first_needs_no_such_compute_api(self):
+        self.host_cloud.microversion = '2.79'
+        self.use(self.add_volume_backed(**NETWORK_FIRST))
+        self.validate()
+
+    def test_tpm_by_the_flavor(self):
+        self.server.extra_specs = {'hw:tpm_version': '2.0'}
+        self.refused(self.server.id, 'virtual TPM', 'network-first')
+
+    def test_tpm_by_the_image(self):
+        self.host_cloud.images[self.server.image]['hw_tpm_version'] = '2.0'
+        self.refused(self.server.id, 'virtual TPM')
+
+    def test_tpm_by_the_volumes_image(self):
+        self.use(self.add_volume_backed(hw_tpm_version='2.0'))
+        self.refused('virtual TPM')
+
+    def test_network_first_server_may_have_a_tpm(self):
+        server = self.add_network_first(hw_tpm_version='2.0')
+        self.use(server)
+        self.validate()
+
+    def test_iso_without_the_property(self):
+        server = self.add_network_first()
+        del self.host_cloud.images[server.image]['quintupleo_boot']
+        self.use(server)
+        self.refused(server.image, 'quintupleo_boot=network-first')
