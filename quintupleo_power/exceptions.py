@@ -24,11 +24,10 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import transitions
 
+_PASSING = (errors.ServerError, errors.CloudUnreachable)
+
 # Errors about an image name the setting themselves.
 _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
-
-# After these the settings may be put right, and are read anew.
-_OF_THE_SETTINGS = (errors.AuthenticationFailed, errors.CloudMisconfigured)
 
 
 @contextlib.contextmanager
@@ -45,9 +44,10 @@ def translated(info, validating=False):
     try:
         yield
     except (errors.HostCloudError, transitions.Refused) as exc:
-        if isinstance(exc, _OF_THE_SETTINGS):
-            cloud.forget(info.credentials)
+        cloud.failed(info.credentials, exc)
         message = f'Node {info.node_uuid}: {exc}'
+        if isinstance(exc, _PASSING):
+            message += ' (may pass: try again later)'
         if validating:
             if isinstance(exc, _OF_THE_SERVER):
                 message += ' (see driver_info/quintupleo_server)'

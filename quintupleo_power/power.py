@@ -214,9 +214,9 @@ def _fulfil(node, request, timeout):
     deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
     device = boot_device.wished(node)[0] or transitions.Device.DISK
     with exceptions.translated(info):
-        host = cloud.get(info.credentials)
         course = _Course()
         while True:
+            host = cloud.get(info.credentials)
             try:
                 booted = _carry_out(node, info, host, request, device,
                                     deadline, course)
@@ -230,6 +230,7 @@ def _fulfil(node, request, timeout):
                             'anew: %(reason)s',
                             {'request': request.value, 'node': node.uuid,
                              'reason': exc})
+                cloud.failed(info.credentials, exc)
                 time.sleep(pause)
     if booted:
         boot_device.booted(node)
@@ -242,7 +243,7 @@ def _pause(exc, course):
         return 0
     course.failures += 1
     pause = CONF[GROUP].poll_interval * 2 ** min(course.failures - 1, 8)
-    return max(min(pause, LONGEST_PAUSE), exc.retry_after or 0)
+    return max(min(pause, LONGEST_PAUSE), exc.retry_after)
 
 
 def _carry_out(node, info, host, request, device, deadline, course):
@@ -257,7 +258,8 @@ def _carry_out(node, info, host, request, device, deadline, course):
     if course.sent:
         if _has_booted(server, request, device, course.sent[-1]):
             return True
-        if request is transitions.Request.POWER_ON:
+        if (request is transitions.Request.POWER_ON
+                and any(action.boots for action in course.sent)):
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
     elif not _nova_checks(server, request, device):

@@ -17,7 +17,6 @@ import threading
 import time
 
 from oslo_log import log
-import tenacity
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
@@ -84,11 +83,57 @@ class Pace:
             yield wait
 
 
+class _NotInTime(Exception):
+    """What was waited for did not come; ``args[0]`` was seen last."""
+
+
+def _wait_for(look, is_over, waits, deadline):
+    """Look until something is over, the last time at the deadline.
+
+    What passes by itself is passed over; what the host cloud asks for is
+    kept to, but for not looking any more.
+
+    :param look: makes one look.
+    :param is_over: tells of what was seen whether it is over.
+    :param waits: yields the seconds between two looks.
+    :param deadline: a ``time.monotonic`` value.
+    :returns: what was seen last.
+    :raises: _NotInTime with what was seen last, or with the error.
+    """
+    while True:
+        asked = 0
+        try:
+            seen = look()
+            if is_over(seen):
+                return seen
+        except _PASSING as exc:
+            seen, asked = exc, min(exc.retry_after, LONGEST_ASKED)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise _NotInTime(seen)
+        time.sleep(min(max(next(waits), asked), left))
+
+
+# A read of an action under way is worth repeating after this, whatever a
+# proxy before Nova asks for.
+LONGEST_ASKED = 60.0
+
+_PASSING = (errors.ServerError, errors.CloudUnreachable)
+
+_REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
+# The word of Nova's records for both.
+_REBOOT = 'reboot'
+
+
 class Actions:
     """Runs actions on the servers of one host cloud."""
 
     # Nova writes the end of an event right after it cleared the task.
     EVENT_LAG = 5.0
+    # A request whose connection was cut may still be on its way.
+    ARRIVAL_LAG = 3.0
+    # Rows of a server's actions that are looked through for a reboot.
+    LATEST = 10
 
     def __init__(self, compute, poll_interval):
         """Run actions through a compute service.
@@ -123,19 +168,18 @@ class Actions:
         :param rescue_image: UUID of the image, for a rescue.
         :returns: the :class:`servers.Server` after the action.
         :raises: Conflict if the server is in no state for it,
+            ServerError or CloudUnreachable if it was not sent, or if only
+            the server's state tells whether it was: never so for a reboot,
+            OutcomeUnknown if it is not known whether a reboot was sent,
             ActionFailed if Nova took it and did not do it,
             ActionTimeout if it did not end in time,
             or another HostCloudError.
         """
         begun = time.monotonic()
-        request_id = self._compute.post(
-            f'/servers/{server.id}/action', _BODIES[action](rescue_image))
-        LOG.debug('Sent %(action)s to server %(server)s as %(request)s',
-                  {'action': action.value, 'server': server.id,
-                   'request': request_id})
+        request_id = self._send(server, action, deadline, rescue_image)
         seen = self._watch(server.id, action.value, deadline)
         took = time.monotonic() - begun
-        failure = self._failure(server.id, request_id, deadline)
+        failure = self._failure(server.id, action, request_id, deadline)
         if failure:
             raise errors.ActionFailed(
                 f'Nova could not {action.value} server {server.id}: '
@@ -148,61 +192,142 @@ class Actions:
         self._pace.record(action.value, took)
         return seen
 
+    def _send(self, server, action, deadline, rescue_image):
+        """Send an action; find a reboot that went out without an answer.
+
+        All others are known by the server's state. A reboot sent twice does
+        harm, and one not sent at all looks the same as one that is over.
+
+        :returns: the request's identifier, None if Nova does not tell it.
+        """
+        known = (self._reboots_before(server.id)
+                 if action in _REBOOTS else None)
+        try:
+            request_id = self._compute.post(
+                f'/servers/{server.id}/action', _BODIES[action](rescue_image))
+        except errors.TooManyRequests:
+            raise
+        except _PASSING as exc:
+            if action not in _REBOOTS:
+                raise
+            request_id = self._arrived(server.id, action, known, exc,
+                                       deadline)
+        LOG.debug('Sent %(action)s to server %(server)s as %(request)s',
+                  {'action': action.value, 'server': server.id,
+                   'request': request_id})
+        return request_id
+
+    def _reboots_before(self, server_id):
+        """Read what a reboot about to be sent must not be taken for.
+
+        :returns: request identifiers, None if Nova does not show them.
+        """
+        try:
+            return self._reboots(server_id)
+        except (errors.Forbidden, errors.NotFound):
+            return None
+
+    def _reboots(self, server_id):
+        """Read the requests that the latest reboots came from."""
+        # Newest first; older versions know no limit and answer with all.
+        limit = ({'limit': self.LATEST}
+                 if self._compute.microversion >= (2, 58) else {})
+        return [row.get('request_id') for row in self._compute.get(
+            f'/servers/{server_id}/os-instance-actions', 'instanceActions',
+            list, **limit) if row.get('action') == 'reboot']
+
+    def _arrived(self, server_id, action, known, error, deadline):
+        """Find out whether Nova has a reboot whose answer was lost.
+
+        :param known: the requests of reboots before it.
+        :param error: what came instead of the answer.
+        :returns: the request's identifier.
+        :raises: the error if Nova has none, OutcomeUnknown if Nova does not
+            tell.
+        """
+        LOG.info('No answer to the %(action)s of server %(server)s, looking '
+                 'whether Nova has it: %(error)s',
+                 {'action': action.value, 'server': server_id,
+                  'error': error})
+        unknown = errors.OutcomeUnknown(
+            f'Whether server {server_id} got the {action.value} is not '
+            f'known ({error}): look at "openstack server event list '
+            f'{server_id}" before asking for it again')
+        if known is None:
+            raise unknown
+        sure_at = time.monotonic() + self.ARRIVAL_LAG
+        try:
+            new = _wait_for(
+                lambda: [found for found in self._reboots(server_id)
+                         if found not in known],
+                lambda new: new or time.monotonic() >= sure_at,
+                self._pace.waits('arrival'), deadline)
+        except (_NotInTime, errors.HostCloudError):
+            raise unknown
+        if not new:
+            raise error
+        return new[0]
+
     def _watch(self, server_id, name, deadline):
         """Look at a server until it has no task in progress."""
         waits = self._pace.waits(name)
-        time.sleep(next(waits))
-        watching = tenacity.Retrying(
-            retry=(tenacity.retry_if_result(
-                lambda seen: seen.state.task_state)
-                | tenacity.retry_if_exception_type(_PASSING)),
-            wait=lambda state: next(waits),
-            stop=_stop_at(deadline))
+        time.sleep(max(0, min(next(waits), deadline - time.monotonic())))
         try:
-            return watching(servers.read, self._compute, server_id)
-        except tenacity.RetryError as exc:
-            last = exc.last_attempt
+            return _wait_for(
+                lambda: servers.read(self._compute, server_id),
+                lambda seen: not seen.state.task_state, waits, deadline)
+        except _NotInTime as late:
+            seen = late.args[0]
             raise errors.ActionTimeout(
                 f'"{name}" of server {server_id} did not end within the time '
                 'that the request or [quintupleo]action_timeout gives: '
-                + (str(last.exception()) if last.failed else
-                   f'its task is still {last.result().state.task_state}, as '
-                'when its compute host is down'))
+                + (str(seen) if isinstance(seen, Exception) else
+                   f'its task is still {seen.state.task_state}, as when its '
+                   'compute host is down'))
 
-    def _failure(self, server_id, request_id, deadline):
+    def _failure(self, server_id, action, request_id, deadline):
         """Read from Nova's own record why an action failed.
 
         :returns: a sentence, or None if it did not fail, or if the record
             does not tell: then the server's state has to.
+        :raises: OutcomeUnknown if neither can tell.
         """
         path = f'/servers/{server_id}/os-instance-actions/{request_id}'
-        waits = self._pace.waits('event')
-        watching = tenacity.Retrying(
-            retry=(tenacity.retry_if_result(
-                lambda events: not all(event.get('finish_time')
-                                       for event in events))
-                | tenacity.retry_if_exception_type(_PASSING)),
-            wait=lambda state: next(waits),
-            stop=_stop_at(min(deadline, time.monotonic() + self.EVENT_LAG)))
+        ends_by = time.monotonic() + self.EVENT_LAG
         try:
-            events = watching(
-                lambda: self._compute.get(path)['instanceAction']['events'])
-        except (tenacity.RetryError, errors.NotFound, errors.Forbidden,
-                KeyError):
+            record = _wait_for(
+                lambda: self._compute.get(path, 'instanceAction'),
+                lambda record: (_has_ended(record)
+                                or time.monotonic() >= ends_by),
+                self._pace.waits('event'),
+                deadline if action in _REBOOTS else min(deadline, ends_by))
+        except (errors.NotFound, errors.Forbidden):
+            record = {}
+        except _NotInTime as late:
+            if (action in _REBOOTS and isinstance(late.args[0], Exception)):
+                raise errors.OutcomeUnknown(
+                    f'Whether server {server_id} was rebooted is not known '
+                    f'({late.args[0]}): look at "openstack server event '
+                    f'list {server_id}" before asking for it again')
+            record = {}
+        if not _has_ended(record):
             LOG.debug('Nova does not tell how %(request)s of server '
                       '%(server)s ended',
                       {'request': request_id, 'server': server_id})
-            return None
-        for event in events:
+        for event in _events(record):
             if event.get('result') == 'Error':
                 return (event.get('details')
-                        or f"{event['event']} ended with an error")
+                        or f"{event.get('event')} ended with an error")
         return None
 
 
-# Faults of the host cloud that may pass while an action goes on.
-_PASSING = (errors.ServerError, errors.CloudUnreachable)
+def _events(record):
+    """The events of an action's record, as far as it has the right form."""
+    events = record.get('events')
+    return [event for event in events if isinstance(event, dict)] if (
+        isinstance(events, list)) else []
 
 
-def _stop_at(deadline):
-    return lambda state: time.monotonic() >= deadline
+def _has_ended(record):
+    events = _events(record)
+    return bool(events) and all(event.get('finish_time') for event in events)

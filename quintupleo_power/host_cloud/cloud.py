@@ -38,6 +38,13 @@ IMAGE_MAX_AGE = 300.0
 # The first compute API that rescues a server which boots from a volume.
 VOLUME_RESCUE_MICROVERSION = (2, 87)
 
+# A cloud that no node has named for so long is dropped: the credentials of
+# its nodes were replaced or the nodes are gone.
+UNUSED_AGE = 3600.0
+# An endpoint that moved is found in a new token's catalog, but a cloud that is
+# away for a while must not be asked for a token by each look at each node.
+UNREACHABLE_AGE = 60.0
+
 _clouds = {}
 _clouds_lock = threading.Lock()
 
@@ -49,16 +56,41 @@ def get(credentials):
     :returns: a :class:`HostCloud`.
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
+    now = time.monotonic()
     with _clouds_lock:
         if credentials not in _clouds:
+            _drop_unused(now)
             _clouds[credentials] = HostCloud(*connection.connect(credentials))
+        _clouds[credentials].used_at = now
         return _clouds[credentials]
 
 
-def forget(credentials):
-    """Drop what is kept of a cloud, so that its settings are read anew."""
+def _drop_unused(now):
+    for credentials, host in list(_clouds.items()):
+        if now - host.used_at > UNUSED_AGE:
+            del _clouds[credentials]
+
+
+def failed(credentials, error):
+    """Drop what is kept of a cloud if an error may come from there.
+
+    Settings, token, catalog and version documents are read anew then.
+
+    :param credentials: a :class:`connection.Credentials`.
+    :param error: the :class:`errors.HostCloudError`.
+    """
     with _clouds_lock:
-        _clouds.pop(credentials, None)
+        host = _clouds.get(credentials)
+        if host is None:
+            return
+        if isinstance(error, _OF_WHAT_IS_KEPT) or (
+                isinstance(error, errors.CloudUnreachable)
+                and time.monotonic() - host.made_at > UNREACHABLE_AGE):
+            del _clouds[credentials]
+
+
+_OF_WHAT_IS_KEPT = (errors.AuthenticationFailed, errors.CloudMisconfigured,
+                    errors.MalformedAnswer)
 
 
 class _Recent:
@@ -96,6 +128,7 @@ class HostCloud:
         :param volume: the block storage :class:`connection.Service`.
         """
         self.title = title
+        self.made_at = self.used_at = time.monotonic()
         self._compute = compute
         self._image = image
         self._volume = volume
@@ -135,8 +168,10 @@ class HostCloud:
         """
         self._servers.drop(reference)
         try:
-            return self._complete(self._actions.run(
-                server, action, deadline, rescue_image))
+            # No request may fail any more once the action is done.
+            return dataclasses.replace(
+                self._actions.run(server, action, deadline, rescue_image),
+                network_first=server.network_first)
         finally:
             self._servers.drop(reference)
 

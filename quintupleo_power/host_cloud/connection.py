@@ -13,9 +13,12 @@
 """Connections to host clouds: credentials in, REST services out."""
 
 import dataclasses
+import datetime
+from email import utils as email_utils
 import logging
 import re
 import threading
+import time
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
@@ -75,6 +78,14 @@ class _Access:
 class Service:
     """One REST service of a host cloud, its faults told as our errors."""
 
+    # A read is made again after these seconds. Ironic gives a request up at
+    # once when its first look at a machine fails.
+    READ_AGAIN = (0.3, 1.0)
+    # Not so if a single attempt took as long, or the cloud was away a moment
+    # ago: many nodes would otherwise wait for it one after the other.
+    SLOW = 5.0
+    AWAY = 10.0
+
     def __init__(self, title, rest, newest_microversion=None):
         """Wrap a keystoneauth adapter.
 
@@ -87,25 +98,68 @@ class Service:
         self._rest = rest
         self._newest = newest_microversion
         self._microversion = None
+        self._away_until = 0.0
 
     @property
     def microversion(self):
         """The microversion in use, the newest that both sides know."""
         if self._newest and not self._microversion:
             data = self._call(self._rest.get_endpoint_data)
-            theirs = (data.max_microversion if data else None) or (2, 1)
-            self._microversion = min(tuple(theirs), self._newest)
+            # keystoneauth passes over a version document that it cannot get,
+            # and without one the oldest version would be used from now on.
+            if not (data and data.max_microversion):
+                raise errors.MalformedAnswer(
+                    f'{self._title} does not tell which versions of the '
+                    'compute API it has')
+            self._microversion = min(tuple(data.max_microversion),
+                                     self._newest)
         return self._microversion
 
-    def get(self, path, **params):
+    def get(self, path, key=None, kind=dict, **params):
         """Read.
 
         :param path: path below the service's endpoint.
+        :param key: the member of the body that is wanted; None for all.
+        :param kind: what it has to be, ``dict`` or ``list`` of dicts.
         :param params: the query.
-        :returns: the decoded body.
+        :returns: the decoded member or body.
         :raises: HostCloudError in one of its kinds.
         """
-        return self._decode(self._request('GET', path, params=params))
+        again = iter(self.READ_AGAIN)
+        while True:
+            begun = time.monotonic()
+            try:
+                return self._read(path, key, kind, params)
+            except (errors.ServerError, errors.CloudUnreachable) as exc:
+                pause = self._pause(again, exc, begun)
+                if pause is None:
+                    raise
+            time.sleep(pause)
+
+    def _pause(self, again, error, begun):
+        """Seconds until a read that failed is worth repeating, or None."""
+        now = time.monotonic()
+        pause = next(again, None)
+        if (pause is None or now - begun > self.SLOW
+                or now < self._away_until):
+            self._away_until = now + self.AWAY
+            return None
+        return (max(pause, error.retry_after)
+                if error.retry_after <= self.SLOW else None)
+
+    def _read(self, path, key, kind, params):
+        answer = self._request('GET', path, params=params)
+        try:
+            found = answer.json()
+        except ValueError:
+            raise self._unintelligible(answer, 'something that is not JSON')
+        if key is not None:
+            found = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(found, kind) or (kind is list and not all(
+                isinstance(item, dict) for item in found)):
+            raise self._unintelligible(answer, 'JSON that lacks ' + (
+                f'"{key}"' if key else 'what was asked for'))
+        return found
 
     def post(self, path, body):
         """Ask for an action.
@@ -116,20 +170,23 @@ class Service:
         :raises: HostCloudError in one of its kinds.
         """
         answer = self._request('POST', path, json=body)
-        return answer.headers.get('x-openstack-request-id')
+        request_id = answer.headers.get('x-openstack-request-id')
+        # Nova accepts an action with 202, a rescue with 200; whatever stands
+        # before Nova may say 200 to anything.
+        if answer.status_code != 202 and not request_id:
+            raise self._unintelligible(
+                answer, f'{answer.status_code}, which is not from Nova')
+        return request_id
 
     def _request(self, method, path, **kwargs):
         if self.microversion:
             kwargs['microversion'] = '%d.%d' % self.microversion
         return self._call(self._rest.request, path, method, **kwargs)
 
-    def _decode(self, answer):
-        try:
-            return answer.json()
-        except ValueError:
-            raise errors.ServerError(
-                f'{self._title} answered {answer.request.method} '
-                f'{answer.request.path_url} with something that is not JSON')
+    def _unintelligible(self, answer, what):
+        return errors.ServerError(
+            f'{self._title} answered {answer.request.method} '
+            f'{answer.request.path_url} with {what}')
 
     def _call(self, function, *args, **kwargs):
         try:
@@ -159,7 +216,7 @@ class Service:
             raise errors.CloudUnreachable(
                 f'{self._title} cannot be reached: {_short(exc)}')
         except _UNEXPECTED_FORM as exc:
-            raise errors.ServerError(
+            raise errors.MalformedAnswer(
                 f'{self._title} answered in a form that an OpenStack service '
                 f'does not have ({type(exc).__name__})')
         except Exception as exc:
@@ -180,23 +237,54 @@ class Service:
             return errors.CloudMisconfigured(
                 f'{self._title} cannot be used: there is no identity service '
                 'at that address (HTTP 404): check auth_url')
-        kind = _KINDS.get(exc.http_status, errors.ServerError
-                          if exc.http_status >= 500 else errors.BadRequest)
-        return kind(f'{self._title} answered {exc.http_status} to '
-                    f'{exc.method}: {_explanation(exc)}')
+        message = (f'{self._title} answered {exc.http_status} to '
+                   f'{exc.method}: {_explanation(exc)}')
+        if exc.http_status in _PASSING or exc.http_status >= 500:
+            return self._busy(exc, message)
+        if exc.http_status == 409 and not str(exc.url).endswith('/action'):
+            # Only of an action is it about the server's state.
+            return errors.ServerError(message)
+        return _KINDS.get(exc.http_status, errors.BadRequest)(message)
+
+    @staticmethod
+    def _busy(exc, message):
+        seconds = _retry_after(exc.response)
+        if seconds:
+            message += f' (asks to be left alone for {seconds:.0f} seconds)'
+        kind = (errors.TooManyRequests if exc.http_status == 429
+                else errors.ServerError)
+        return kind(message, retry_after=seconds)
 
 
 # What keystoneauth lets out of an answer that lacks something. Their texts
 # may hold what was sent.
 _UNEXPECTED_FORM = (AttributeError, LookupError, TypeError, ValueError)
 
+# Request timeout, too many requests.
+_PASSING = (408, 429)
+
 _KINDS = {
     400: errors.BadRequest,
     403: errors.Forbidden,
     404: errors.NotFound,
     409: errors.Conflict,
-    429: errors.ServerError,
 }
+
+
+def _retry_after(response):
+    """Tell for how long a service asks not to be asked (RFC 9110, 10.2.3).
+
+    :returns: seconds, 0 if it does not say or what it says is absurd.
+    """
+    value = response.headers.get('Retry-After', '').strip()
+    if re.fullmatch('[0-9]{1,9}', value):
+        return int(value)
+    try:
+        until = email_utils.parsedate_to_datetime(value)
+        now = datetime.datetime.now(until.tzinfo)
+        return max(0, (until - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return 0
 
 
 def _explanation(exc):
@@ -222,11 +310,15 @@ def _fault(exc):
 
 def _short(exc):
     """Leave out of a connection's failure which Python objects it passed."""
-    sentence, pool, rest = str(exc).partition(': HTTPConnectionPool')
-    if not pool:
-        sentence, pool, rest = str(exc).partition(': HTTPSConnectionPool')
-    reason = re.search(r'\[Errno -?\d+\] ([^\'")]+)', rest)
+    sentence, rest = (_OBJECTS.split(str(exc), maxsplit=1) + [''])[:2]
+    reason = (re.search(r'\[Errno -?\d+\] ([^\'")]+)', rest)
+              or re.search(r'\w\((?:\d+, )?[\'"]([^\'"<]+)', rest)
+              or re.search(r'[\'"]([^\'"]+)', rest))
     return f'{sentence} ({reason[1]})' if reason else sentence
+
+
+# How a failure of urllib3 begins, after what keystoneauth says of it.
+_OBJECTS = re.compile(r": (?=HTTPS?ConnectionPool|\('|\(\"|\w+\()")
 
 
 def connect(credentials):

@@ -19,11 +19,12 @@
 class HostCloudError(Exception):
     """Base of all that the host cloud can answer or fail to answer.
 
-    :ivar retry_after: seconds that the host cloud wants to be left alone, or
-        None if it does not say.
+    :ivar retry_after: seconds for which the host cloud asks not to be asked.
     """
 
-    retry_after = None
+    def __init__(self, message, retry_after=0):
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class CloudMisconfigured(HostCloudError):
@@ -59,7 +60,15 @@ class Conflict(HostCloudError):
 
 
 class ServerError(HostCloudError):
-    """The host cloud failed by itself (HTTP 5xx) or is too busy (429)."""
+    """The host cloud failed by itself (HTTP 5xx), or speaks no Nova."""
+
+
+class TooManyRequests(ServerError):
+    """The host cloud has not looked at the request (HTTP 429)."""
+
+
+class MalformedAnswer(ServerError):
+    """A token or version document is none, and may have been kept."""
 
 
 class UnsuitableImage(HostCloudError):
@@ -72,3 +81,7 @@ class ActionFailed(HostCloudError):
 
 class ActionTimeout(HostCloudError):
     """An action or a task of somebody else did not end in time."""
+
+
+class OutcomeUnknown(HostCloudError):
+    """Whether Nova did what it was asked to cannot be found out."""

@@ -15,6 +15,7 @@
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
 
 BIOS = 'bios'
 UEFI = 'uefi'
@@ -65,14 +66,15 @@ def read(images, reference):
     """
     if uuidutils.is_uuid_like(reference):
         try:
-            return images.get(f'/images/{reference}')
+            return _checked(images.get(f'/images/{reference}'), reference)
         except errors.NotFound:
             raise errors.NotFound(
                 f'Image {reference} does not exist in the host cloud, or is '
                 'not shared with the project of these credentials')
     # Glance compares names as its database does, often without case.
-    found = [image for image in images.get(
-        '/images', name=reference)['images'] if image['name'] == reference]
+    found = [_checked(image) for image in images.get(
+        '/images', 'images', list, name=reference)
+        if image.get('name') == reference]
     if not found:
         raise errors.NotFound(f"No image is named '{reference}'")
     if len(found) > 1:
@@ -81,6 +83,17 @@ def read(images, reference):
             + ', '.join(sorted(image['id'] for image in found))
             + '): use the UUID')
     return found[0]
+
+
+def _checked(image, image_id=None):
+    """Refuse what is no image, or not the one that was asked for."""
+    found = image.get('id')
+    if not isinstance(found, str) or not servers.same_id(
+            found, image_id or found):
+        raise errors.ServerError(
+            'The host cloud describes an image in a form that Glance does '
+            'not have')
+    return image
 
 
 def check_rescue(image):

@@ -67,9 +67,9 @@ class Server:
             # An image-less server has the empty string here.
             image = body.get('image') or {}
             return cls(
-                id=body['id'],
+                id=_typed(body, 'id', str),
                 name=body.get('name') or '',
-                status=body['status'],
+                status=_typed(body, 'status', str),
                 state=_state(body),
                 locked=bool(body.get('locked')),
                 locked_reason=body.get('locked_reason'),
@@ -96,9 +96,23 @@ def _state(body):
         # (microversion 2.69).
         return transitions.ServerState(vm_state='unknown')
     return transitions.ServerState(
-        vm_state=body['OS-EXT-STS:vm_state'],
-        power_state=body['OS-EXT-STS:power_state'] or 0,
-        task_state=body['OS-EXT-STS:task_state'])
+        vm_state=_typed(body, 'OS-EXT-STS:vm_state', str),
+        power_state=_typed(body, 'OS-EXT-STS:power_state', int, None) or 0,
+        task_state=_typed(body, 'OS-EXT-STS:task_state', str, None))
+
+
+def _typed(body, key, kind, *others):
+    """Read a member whose wrong type would be taken for a state."""
+    value = body[key]
+    if not isinstance(value, kind) and value not in others:
+        raise TypeError(f'{key} is {value!r}')
+    return value
+
+
+def same_id(one, other):
+    """Tell whether two spellings of a UUID are of the same one."""
+    return (one.replace('-', '').lower()
+            == other.replace('-', '').lower())
 
 
 def read(compute, reference):
@@ -111,17 +125,22 @@ def read(compute, reference):
     """
     if uuidutils.is_uuid_like(reference):
         try:
-            return Server.from_body(
-                compute.get(f'/servers/{reference}')['server'])
+            server = Server.from_body(
+                compute.get(f'/servers/{reference}', 'server'))
         except errors.NotFound:
             raise errors.NotFound(
                 f'Server {reference} does not exist in the host cloud, or '
                 'not in the project of these credentials')
+        if not same_id(server.id, reference):
+            raise errors.ServerError(
+                f'The host cloud was asked for server {reference} and '
+                f'describes {server.id}')
+        return server
     # Nova filters by regular expression, which finds too much, never too
     # little; what is asked for is the exact name.
-    found = [body for body in compute.get(
-        '/servers/detail', name=f'^{re.escape(reference)}$')['servers']
-        if body.get('name') == reference]
+    found = [Server.from_body(body) for body in compute.get(
+        '/servers/detail', 'servers', list,
+        name=f'^{re.escape(reference)}$') if body.get('name') == reference]
     if not found:
         raise errors.NotFound(
             f"No server is named '{reference}' in the project of these "
@@ -129,6 +148,6 @@ def read(compute, reference):
     if len(found) > 1:
         raise errors.NotUnique(
             f"{len(found)} servers are named '{reference}' ("
-            + ', '.join(sorted(body['id'] for body in found))
+            + ', '.join(sorted(server.id for server in found))
             + '): use the UUID')
-    return Server.from_body(found[0])
+    return found[0]

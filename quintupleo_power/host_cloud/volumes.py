@@ -28,7 +28,7 @@ def image_properties(volumes, volume_ids):
     """
     for volume_id in volume_ids:
         try:
-            volume = volumes.get(f'/volumes/{volume_id}')['volume']
+            volume = volumes.get(f'/volumes/{volume_id}', 'volume')
         except errors.NotFound:
             # Nova may attach volumes that the tenant does not see.
             continue

@@ -50,8 +50,8 @@ class Clock(fixtures.Fixture):
 
     MODULES = ('quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cloud',
-               'quintupleo_power.power',
-               'tenacity.nap')
+               'quintupleo_power.host_cloud.connection',
+               'quintupleo_power.power')
 
     def __init__(self):
         self.now = 1000.0
@@ -114,6 +114,7 @@ class Fault:
     times: int
     skip: int
     carried_out: bool
+    headers: dict
 
 
 class FakeHostCloud(fixtures.Fixture):
@@ -196,19 +197,25 @@ class FakeHostCloud(fixtures.Fixture):
         server.then = (vm_state, power_state, None)
 
     def fail(self, method, path, answer, times=1, skip=0,
-             carried_out=False):
+             carried_out=False, headers=None):
         """Let requests fail.
 
         :param method: HTTP method.
         :param path: regular expression that the URL has to match.
-        :param answer: HTTP status, (status, message) or an exception.
+        :param answer: HTTP status, (status, message), an exception, or what
+            comes with status 200: a text, or a dict or list as JSON.
+        :param headers: headers of the answer.
         :param times: how many of them fail.
         :param skip: how many are served before.
         :param carried_out: whether the cloud does what was asked although
             it answers so.
         """
         self._faults.append(Fault(
-            method, path, answer, times, skip, carried_out))
+            method, path, answer, times, skip, carried_out, headers or {}))
+
+    def stop_failing(self):
+        """Serve all requests again."""
+        self._faults.clear()
 
     def fail_action(self, action, details, fault=None, vm_state=None,
                     power_state=None):
@@ -229,14 +236,17 @@ class FakeHostCloud(fixtures.Fixture):
     # What it answers.
 
     def _answer(self, request, context):
-        context.headers['x-openstack-request-id'] = (
-            f'req-{uuidutils.generate_uuid()}')
+        request_id = f'req-{uuidutils.generate_uuid()}'
+        context.headers['x-openstack-request-id'] = request_id
         self.requests.append(f'{request.method} {request.path}')
         self.bodies.append(request.text if request.method == 'POST' else '')
         fault = self._next_fault(request)
         if fault:
             if fault.carried_out:
                 self._serve(request, context)
+            if isinstance(fault.answer, (str, dict, list)):
+                # Not from an OpenStack service.
+                del context.headers['x-openstack-request-id']
             return self._faulty(fault, context)
         return self._serve(request, context)
 
@@ -271,6 +281,10 @@ class FakeHostCloud(fixtures.Fixture):
     def _faulty(self, fault, context):
         if isinstance(fault.answer, Exception):
             raise fault.answer
+        context.headers.update(fault.headers)
+        if isinstance(fault.answer, (str, dict, list)):
+            context.status_code = 200
+            return self._encode(fault.answer, context)
         status, message = (fault.answer if isinstance(fault.answer, tuple)
                            else (fault.answer, 'It did not go well'))
         return self._encode(_nova_error(context, status, message), context)
@@ -342,6 +356,12 @@ class FakeHostCloud(fixtures.Fixture):
                                f'Instance {path[1]} could not be found.')
         if path[2:] == ['action']:
             return self._act(server, request, context)
+        if path[2:] == ['os-instance-actions']:
+            # Newest first, without their events.
+            return {'instanceActions': [
+                {key: value for key, value in row.items() if key != 'events'}
+                for row in reversed(self.events.values())
+                if row['instance_uuid'] == server.id]}
         if path[2:3] == ['os-instance-actions']:
             if path[3] not in self.events:
                 return _nova_error(context, 404, 'Action not found')
@@ -401,9 +421,12 @@ class FakeHostCloud(fixtures.Fixture):
                 self.images):
             return _nova_error(context, 400, 'Image not found')
         self.sent.append(action)
-        context.status_code = 202
         self._begin(server, action, known,
                     context.headers['x-openstack-request-id'])
+        if action == 'rescue':
+            # The one action that is not answered with 202.
+            return {'adminPass': 'q7pRwVJ4xhMn'}
+        context.status_code = 202
         return None
 
     def _begin(self, server, action, known, request_id):

@@ -167,7 +167,7 @@ class BootModeTestCase(ManagementTestCase):
                          'hw_firmware_type', 'boot_mode:bios')
 
     def test_failing_cloud_is_an_error(self):
-        self.host_cloud.fail('GET', '/servers/', 500)
+        self.host_cloud.fail('GET', '/servers/', 500, times=99)
         error = self.assertRaises(exception.DriverOperationError,
                                   self.call, 'get_boot_mode')
         self.assert_says(error, '500')

@@ -689,17 +689,19 @@ class GetPowerStateTestCase(PowerTestCase):
     def test_failing_api_is_an_error(self):
         for status in (500, 503, 403, 429):
             self.forget_clouds()
-            self.host_cloud.fail('GET', '/servers/', status)
+            self.host_cloud.fail('GET', '/servers/', status, times=3)
             self.assert_says(self.refused(self.get_power), str(status))
+            self.host_cloud.stop_failing()
 
     def test_unreachable_cloud_is_an_error(self):
         self.host_cloud.fail('GET', '/servers/',
-                             requests.exceptions.ConnectionError('gone'))
+                             requests.exceptions.ConnectionError('gone'),
+                             times=99)
         self.assert_says(self.refused(self.get_power), self.node.uuid,
                          'cannot be reached')
 
     def test_answer_that_is_not_json_is_an_error(self):
-        self.host_cloud._nova = lambda request, context: '<html>Hi</html>'
+        self.host_cloud.fail('GET', '/servers/', '<html>Hi</html>', times=99)
         self.assert_says(self.refused(self.get_power), 'not JSON')
 
     def test_reading_is_shared_for_as_long_as_configured(self):

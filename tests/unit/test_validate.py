@@ -249,7 +249,8 @@ class SectionTestCase(ValidateTestCase):
 
     def test_cloud_that_does_not_answer_in_time(self):
         self.host_cloud.fail('GET', '/servers/',
-                             requests.exceptions.ReadTimeout('too slow'))
+                             requests.exceptions.ReadTimeout('too slow'),
+                             times=99)
         self.invalid('cannot be reached', 'timed out')
 
     def test_unknown_credential_is_not_a_missing_identity_service(self):
@@ -294,7 +295,8 @@ class SectionTestCase(ValidateTestCase):
         self.validate()
 
     def test_failing_nova(self):
-        self.host_cloud.fail('GET', '/servers/', (500, 'Out of rabbits'))
+        self.host_cloud.fail('GET', '/servers/', (500, 'Out of rabbits'),
+                             times=99)
         self.invalid('500', 'Out of rabbits')
 
     def test_forbidden(self):
