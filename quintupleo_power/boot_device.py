@@ -56,8 +56,9 @@ def wished(node):
 def booted(node):
     """Record that the machine has booted, which ends a one-time wish.
 
-    :param node: an Ironic node; is saved if that changes it.
+    Ironic saves it together with the power state: a conductor that dies
+    before has neither changed.
+
+    :param node: an Ironic node; is not saved.
     """
-    if ONCE_KEY in node.driver_internal_info:
-        node.del_driver_internal_info(ONCE_KEY)
-        node.save()
+    node.del_driver_internal_info(ONCE_KEY)

@@ -17,6 +17,7 @@ import time
 
 from ironic.common import exception
 from ironic.common import states
+from ironic.conductor import periodics
 from ironic.conductor import task_manager
 from ironic.drivers import base
 from ironic.drivers.modules import boot_mode_utils
@@ -30,6 +31,7 @@ from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power import interrupted
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -108,6 +110,7 @@ class QuintupleoPower(base.PowerInterface):
         :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`, or
             ERROR for a server in ERROR whose power Ironic is about to change.
         """
+        interrupted.require_none(task)
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             # Under an exclusive lock Ironic is about to change the power, and
@@ -146,7 +149,8 @@ class QuintupleoPower(base.PowerInterface):
             raise exception.InvalidParameterValue(
                 f'Node {task.node.uuid}: the quintupleo driver knows no '
                 f"power state '{power_state}'")
-        _fulfil(task.node, REQUESTS[power_state], timeout)
+        with interrupted.recorded(task.node, power_state):
+            _fulfil(task.node, REQUESTS[power_state], timeout)
 
     @METRICS.timer('QuintupleoPower.reboot')
     @task_manager.require_exclusive_lock
@@ -160,7 +164,8 @@ class QuintupleoPower(base.PowerInterface):
         :raises: InvalidParameterValue if a setting is wrong.
         :raises: DriverOperationError if the server did not get there.
         """
-        _fulfil(task.node, transitions.Request.REBOOT, timeout)
+        with interrupted.recorded(task.node, states.REBOOT):
+            _fulfil(task.node, transitions.Request.REBOOT, timeout)
 
     def get_supported_power_states(self, task):
         """Get a list of the supported power states.
@@ -169,6 +174,20 @@ class QuintupleoPower(base.PowerInterface):
         :returns: a list of power states of :mod:`ironic.common.states`.
         """
         return list(REQUESTS)
+
+    @METRICS.timer('QuintupleoPower._take_over')
+    @periodics.node_periodic(
+        purpose='finishing interrupted requests',
+        # As often as Ironic looks for what a dead conductor has left.
+        spacing=CONF.conductor.check_provision_state_interval or 60,
+        filters={'reserved': False, 'maintenance': False},
+        predicate=interrupted.is_left,
+        predicate_extra_fields=('driver_internal_info', 'provision_state',
+                                'target_power_state'),
+        shared_task=False)
+    def _take_over(self, task, manager, context):
+        """Finish what a conductor that died had begun with a node."""
+        task.spawn_after(manager._spawn_worker, interrupted.take_over, task)
 
 
 def _require_rescue(host, server):
@@ -231,6 +250,7 @@ def _fulfil(node, request, timeout):
                             {'request': request.value, 'node': node.uuid,
                              'reason': exc})
                 cloud.failed(info.credentials, exc)
+                interrupted.look(node)
                 time.sleep(pause)
     if booted:
         boot_device.booted(node)
@@ -252,9 +272,9 @@ def _carry_out(node, info, host, request, device, deadline, course):
     :param course: the :class:`_Course` of the request; is added to.
     :returns: whether the machine has booted from the wished device.
     """
-    server = host.settle(
-        host.server(info.server, 0.0 if course.sent else PLAN_MAX_AGE),
-        deadline)
+    server = host.server(info.server, 0.0 if course.sent else PLAN_MAX_AGE)
+    interrupted.look(node, server)
+    server = host.settle(server, deadline)
     if course.sent:
         if _has_booted(server, request, device, course.sent[-1]):
             return True

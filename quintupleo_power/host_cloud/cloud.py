@@ -24,6 +24,7 @@ from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import records
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import volumes
 
@@ -174,6 +175,13 @@ class HostCloud:
                 network_first=server.network_first)
         finally:
             self._servers.drop(reference)
+
+    def actions_since(self, server, updated):
+        """Read what was done with a server after a reading of it.
+
+        See :func:`records.since`.
+        """
+        return records.since(self._compute, server, updated)
 
     def rescue_image(self, reference):
         """Find a rescue image and check that it is one.

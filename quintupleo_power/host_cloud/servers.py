@@ -36,6 +36,7 @@ class Server:
     :ivar volume_ids: UUIDs of its volumes, in Nova's order.
     :ivar has_tpm: whether its flavor gives it a virtual TPM.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
+    :ivar updated: when Nova changed it last, by Nova's clock.
     :ivar image_id: UUID of its image; None if it boots from a volume.
     :ivar image_properties: properties of that image as the server was made,
         or None where the compute API is older than 2.98.
@@ -51,6 +52,7 @@ class Server:
     volume_ids: tuple = ()
     has_tpm: bool = False
     fault: str | None = None
+    updated: str | None = None
     image_id: str | None = None
     image_properties: dict | None = dataclasses.field(
         default=None, hash=False)
@@ -77,6 +79,7 @@ class Server:
                     'os-extended-volumes:volumes_attached') or ()),
                 has_tpm=bool(_extra_specs(body).get('hw:tpm_version')),
                 fault=(body.get('fault') or {}).get('message'),
+                updated=body.get('updated'),
                 image_id=image.get('id'),
                 image_properties=image.get('properties'))
         except (AttributeError, KeyError, TypeError) as exc:

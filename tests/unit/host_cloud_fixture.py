@@ -18,6 +18,7 @@ tests/functional, which run against one.
 """
 
 import dataclasses
+import datetime
 import hashlib
 import json
 import re
@@ -51,6 +52,7 @@ class Clock(fixtures.Fixture):
     MODULES = ('quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cloud',
                'quintupleo_power.host_cloud.connection',
+               'quintupleo_power.interrupted',
                'quintupleo_power.power')
 
     def __init__(self):
@@ -102,6 +104,7 @@ class Server:
     locked_reason: str | None = None
     volumes: tuple = ()
     extra_specs: dict = dataclasses.field(default_factory=dict)
+    updated: str = '2026-01-01T00:00:00'
 
 
 @dataclasses.dataclass
@@ -378,6 +381,7 @@ class FakeHostCloud(fixtures.Fixture):
         body = {
             'id': server.id, 'name': server.name, 'locked': server.locked,
             'locked_reason': server.locked_reason,
+            'updated': f'{server.updated}Z',
             'status': nova_model.STATUS.get(server.vm_state, 'UNKNOWN'),
             'OS-EXT-STS:vm_state': server.vm_state,
             'OS-EXT-STS:power_state': server.power_state,
@@ -431,13 +435,15 @@ class FakeHostCloud(fixtures.Fixture):
 
     def _begin(self, server, action, known, request_id):
         server.task = (known.task_state, self.reads_per_task)
+        server.updated = self._now()
         event = {'event': f'compute_{known.word}_instance',
                  'start_time': '2026-01-01T00:00:00.000000',
                  'finish_time': None, 'result': None}
         self.events[request_id] = {
             'action': known.word, 'instance_uuid': server.id,
             'request_id': request_id, 'project_id': PROJECT_ID,
-            'message': None, 'events': [event]}
+            'message': None, 'events': [event],
+            'start_time': f'{self._now()}.000000'}
         if action in self._action_errors:
             details, fault, vm_state, power = self._action_errors.pop(action)
             server.then = (vm_state or server.vm_state,
@@ -451,12 +457,19 @@ class FakeHostCloud(fixtures.Fixture):
 
     def _end_task(self, server):
         server.task = (None, 0)
+        server.updated = self._now()
         server.vm_state, server.power_state, server.fault = server.then
         for action in self.events.values():
             if action['instance_uuid'] == server.id and 'end' in action:
                 action['events'][0].update(
                     action.pop('end'),
                     finish_time='2026-01-01T00:00:01.000000')
+                if action['events'][0]['result'] == 'Error':
+                    action['message'] = 'Error'
+
+    def _now(self):
+        seconds = datetime.timedelta(seconds=int(self.clock.now))
+        return (datetime.datetime(2026, 1, 1) + seconds).isoformat()
 
     def _glance(self, request, context):
         path = request.path.strip('/').split('/')

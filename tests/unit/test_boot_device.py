@@ -45,11 +45,13 @@ class BootDeviceTestCase(base.DriverTestCase):
         boot_device.record(self.node, DISK, persistent=True)
         boot_device.record(self.node, PXE, persistent=False)
         boot_device.booted(self.node)
+        self.node.save()
         self.assertEqual((DISK, True), self.wished())
 
     def test_boot_leaves_the_wish_for_all_boots(self):
         boot_device.record(self.node, PXE, persistent=True)
         boot_device.booted(self.node)
+        self.node.save()
         self.assertEqual((PXE, True), self.wished())
 
     def test_what_others_keep_with_the_node_stays(self):
@@ -57,6 +59,7 @@ class BootDeviceTestCase(base.DriverTestCase):
         self.node.save()
         boot_device.record(self.node, PXE, persistent=False)
         boot_device.booted(self.node)
+        self.node.save()
         self.node.refresh()
         self.assertEqual({'agent_url': 'http://a'},
                          self.node.driver_internal_info)

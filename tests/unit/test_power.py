@@ -41,11 +41,20 @@ class PowerTestCase(base.DriverTestCase):
 
     def set_power(self, power_state, timeout=None):
         with self.acquire() as task:
-            task.driver.power.set_power_state(task, power_state, timeout)
+            self.as_ironic_does(task, task.driver.power.set_power_state,
+                                power_state, timeout)
 
     def reboot(self, timeout=None):
         with self.acquire() as task:
-            task.driver.power.reboot(task, timeout)
+            self.as_ironic_does(task, task.driver.power.reboot, timeout)
+
+    @staticmethod
+    def as_ironic_does(task, call, *args):
+        """Save the node after a request, however it ended."""
+        try:
+            call(task, *args)
+        finally:
+            task.node.save()
 
     def get_power(self):
         with self.acquire(shared=True) as task:
