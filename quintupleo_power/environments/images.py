@@ -22,9 +22,12 @@ import re
 from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
 
+from quintupleo_power.host_cloud import images
+
 BOOT_MODES = ('bios', 'uefi')
 RESCUE = 'rescue'
 EMPTY = 'empty'
+NETWORK_FIRST = 'network-first'
 
 # Nova grows it to the flavor's disk. Zeros rather than a format of their own:
 # every hypervisor's backend takes raw.
@@ -94,6 +97,27 @@ def rescue_content(path, boot_mode):
     :returns: a :class:`Content`.
     :raises: ImageError if the file is missing or no ISO.
     """
+    _require_iso(path)
+    return Content('iso', {
+        'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata',
+        **_BOOT_MODE_PROPERTIES[boot_mode]}, path)
+
+
+def network_first_content(path, boot_mode):
+    """Describe the image that network-first servers boot from.
+
+    :param path: an ISO that asks the network and goes on to the disk.
+    :param boot_mode: 'bios' or 'uefi'.
+    :returns: a :class:`Content`, whose properties servers are recognised by.
+    :raises: ImageError if the file is missing or no ISO.
+    """
+    _require_iso(path)
+    name, value = images.NETWORK_FIRST
+    return Content('iso', {name: value, 'os_shutdown_timeout': '0',
+                           **_BOOT_MODE_PROPERTIES[boot_mode]}, path)
+
+
+def _require_iso(path):
     try:
         with open(path, 'rb') as source:
             source.seek(_ISO_MAGIC_OFFSET)
@@ -104,9 +128,6 @@ def rescue_content(path, boot_mode):
     if magic != _ISO_MAGIC:
         raise ImageError(f'{path} is no ISO 9660 image: make one with '
                          'tools/build-ipxe-image')
-    return Content('iso', {
-        'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata',
-        **_BOOT_MODE_PROPERTIES[boot_mode]}, path)
 
 
 def empty_content(boot_mode):
@@ -121,7 +142,7 @@ def empty_content(boot_mode):
 
 
 def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',
-               replace=False):
+               replace=False, network_first_path=None):
     """Make rescue and empty images, each unless it is there already.
 
     :param connection: an openstacksdk ``Connection``.
@@ -129,25 +150,34 @@ def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',
     :param boot_modes: for which boot modes.
     :param prefix: what the names begin with.
     :param replace: whether an image of other content is replaced.
+    :param network_first_path: the ISO of the images for network-first
+        servers, which are made if it is given.
     :returns: an iterator of :class:`Made`, each when it is done.
     :raises: ImageError.
     """
     wanted = [(RESCUE, mode, rescue_content(path, mode))
               for mode in boot_modes]
     wanted += [(EMPTY, mode, empty_content(mode)) for mode in boot_modes]
+    if network_first_path:
+        wanted += [(NETWORK_FIRST, mode,
+                    network_first_content(network_first_path, mode))
+                   for mode in boot_modes]
     for purpose, mode, content in wanted:
         name = f'{prefix}-{purpose}-{mode}'
-        image_id, outcome = create(connection, name, content, replace)
+        image_id, outcome = create(connection, name, content, replace,
+                                   keep=purpose == NETWORK_FIRST)
         yield Made(name, image_id, mode, purpose, outcome)
 
 
-def create(connection, name, content, replace=False):
+def create(connection, name, content, replace=False, keep=False):
     """Make an image unless the project has it.
 
     :param connection: an openstacksdk ``Connection``.
     :param name: name of the image.
     :param content: its :class:`Content`.
     :param replace: whether an image of other content is replaced.
+    :param keep: whether the one that is replaced is renamed, not deleted:
+        what was made from it is recognised by its properties.
     :returns: (UUID, 'made', 'unchanged' or 'replaced').
     :raises: ImageError.
     """
@@ -163,7 +193,11 @@ def create(connection, name, content, replace=False):
                 'or properties: use --replace, or another --prefix')
         # First the new one: what fails leaves the old one in place.
         made = _upload(connection, name, content)
-        connection.image.delete_image(present)
+        if keep and present.status in _COMPLETE:
+            connection.image.update_image(
+                present, name=f'{name}-until-{made}')
+        else:
+            connection.image.delete_image(present)
         return made, 'replaced'
     except (exceptions.SDKException, ks_exceptions.ClientException) as exc:
         raise ImageError(f"Image '{name}' could not be made: "

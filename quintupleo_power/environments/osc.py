@@ -32,6 +32,11 @@ class CreateImages(command.Lister):
             help=_('CD image to boot from the network with, as '
                    'tools/build-ipxe-image makes it'))
         parser.add_argument(
+            '--network-first-iso', metavar='<file>',
+            help=_('Make the images for network-first servers, too, of this '
+                   'CD image, as tools/build-ipxe-image --network-first '
+                   'makes it'))
+        parser.add_argument(
             '--boot-mode', action='append', choices=images.BOOT_MODES,
             help=_('Boot mode to make images for; may be repeated '
                    '(default: both)'))
@@ -51,7 +56,8 @@ class CreateImages(command.Lister):
             made = list(images.create_all(
                 self.app.client_manager.sdk_connection, parsed_args.iso,
                 parsed_args.boot_mode or images.BOOT_MODES,
-                parsed_args.prefix, parsed_args.replace))
+                parsed_args.prefix, parsed_args.replace,
+                parsed_args.network_first_iso))
         except images.ImageError as exc:
             raise exceptions.CommandError(str(exc))
         return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),

@@ -496,6 +496,11 @@ class FakeHostCloud(fixtures.Fixture):
         if request.method == 'DELETE':
             context.status_code = 204
             return self.images.pop(path[2]) and None
+        if request.method == 'PATCH':
+            for change in request.json():
+                self.images[path[2]][change['path'].strip('/')] = (
+                    change['value'])
+            return self.images[path[2]]
         if request.method == 'PUT':
             context.status_code = 204
             content = request.body.read()

@@ -22,6 +22,7 @@ from openstackclient import shell
 import requests
 
 from quintupleo_power.environments import images
+from quintupleo_power.host_cloud import images as host_cloud_images
 from tests.unit import host_cloud_fixture
 
 FORBIDDEN = (403, 'You are not authorized to complete this action.')
@@ -92,6 +93,31 @@ class CreateTestCase(ImagesTestCase):
              'quintupleo-empty-uefi': 'made'},
             self.outcomes(self.create()))
         self.assertEqual(4, len(self.glance.images))
+
+    def test_network_first_images_are_made_on_request(self):
+        made = self.create(network_first_path=self.other_iso)
+        self.assertEqual(6, len(made))
+        for mode in ('bios', 'uefi'):
+            image = self.by_name(f'quintupleo-network-first-{mode}')
+            self.assertEqual(
+                ('iso', 'network-first', '0'),
+                (image['disk_format'], image['quintupleo_boot'],
+                 image['os_shutdown_timeout']))
+            self.assertEqual(mode, host_cloud_images.firmware(image))
+            self.assertTrue(host_cloud_images.is_network_first(image))
+
+    def test_replaced_network_first_image_is_kept(self):
+        self.create(network_first_path=self.iso)
+        old = self.by_name('quintupleo-network-first-bios')['id']
+        self.create(network_first_path=self.other_iso, replace=True)
+        new = self.by_name('quintupleo-network-first-bios')['id']
+        self.assertNotEqual(old, new)
+        self.assertEqual(f'quintupleo-network-first-bios-until-{new}',
+                         self.glance.images[old]['name'])
+
+    def test_network_first_iso_that_is_none(self):
+        self.error('disk.img is no ISO 9660 image',
+                   network_first_path=self.no_iso)
 
     def test_result_tells_what_each_is_for(self):
         for image in self.create(prefix='lab'):
@@ -260,9 +286,11 @@ class CommandTestCase(ImagesTestCase):
 
     def test_options(self):
         code, out, err = self.run_command(
-            '--iso', self.iso, '--boot-mode', 'uefi', '--prefix', 'lab')
+            '--iso', self.iso, '--boot-mode', 'uefi', '--prefix', 'lab',
+            '--network-first-iso', self.other_iso)
         self.assertEqual(0, code, err)
-        self.assertEqual({'lab-rescue-uefi', 'lab-empty-uefi'},
+        self.assertEqual({'lab-rescue-uefi', 'lab-empty-uefi',
+                          'lab-network-first-uefi'},
                          {image['name']
                           for image in self.glance.images.values()})
 
