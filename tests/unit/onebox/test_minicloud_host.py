@@ -13,7 +13,10 @@
 import pytest
 
 from onebox.minicloud import kvm
+from onebox.minicloud import libvirt
 from onebox.minicloud import network
+from onebox.minicloud import settings
+from onebox import processes
 from onebox import system
 
 SAVED = '''\
@@ -98,3 +101,20 @@ def test_no_kvm(monkeypatch, tmp_path):
     monkeypatch.setattr(kvm, 'DEVICE', tmp_path / 'kvm')
     assert kvm.probe() == (False, 'there is no /dev/kvm')
     assert kvm.open_for_guests() is None
+
+
+def test_guests_are_known_by_their_disks_or_uuid(monkeypatch, tmp_path):
+    cloud = settings.Settings(tmp_path, tmp_path)
+    uuid = '95843192-0530-4e82-aad2-2efcaa83fbcb'
+    (cloud.instances / uuid).mkdir(parents=True)
+    (cloud.instances / '_base').mkdir()
+    qemu = ['/usr/bin/qemu-system-x86_64', '-uuid']
+    running = {
+        1: qemu + ['another', '-blockdev', '%s/x/disk' % cloud.instances],
+        2: qemu + [uuid, '-blockdev', '{"driver":"rbd"}'],
+        3: qemu + ['3f0f7d0c-0530-4e82-aad2-2efcaa83fbcb'],
+        4: ['tail', '%s/%s/console.log' % (cloud.instances, uuid)],
+    }
+    monkeypatch.setattr(processes, 'all_pids', lambda: list(running))
+    monkeypatch.setattr(processes, 'command_line', running.get)
+    assert libvirt.guest_pids(cloud) == [1, 2]

@@ -94,3 +94,22 @@ def test_half_made_venv_is_made_again(tmp_path, monkeypatch):
     assert calls[1][-3:] == ['--constraint', 'c.txt', 'nova']
     system.make_venv(path, ['nova'], tmp_path / 'log')
     assert len(calls) == 2
+
+
+def test_packages_are_added_to_an_environment_once(monkeypatch, tmp_path):
+    (tmp_path / 'constraints.txt').write_text('a==1\n')
+    commands = []
+    monkeypatch.setattr(system, 'run',
+                        lambda argv, log: commands.append(argv))
+
+    def add():
+        system.add_to_venv(tmp_path, 'more', ('a',), tmp_path / 'log',
+                           (tmp_path / 'constraints.txt',))
+
+    add()
+    add()
+    assert [argv[-3:] for argv in commands] == [
+        ['--constraint', tmp_path / 'constraints.txt', 'a']]
+    (tmp_path / 'constraints.txt').write_text('a==2\n')
+    add()
+    assert len(commands) == 2

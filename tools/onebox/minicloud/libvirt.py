@@ -100,13 +100,19 @@ def remove_secret(cloud):
 
 
 def guest_pids(cloud):
-    """QEMU processes whose disks are in our folder."""
+    """QEMU processes of our guests.
+
+    Their disks are in our folder, or they have none but volumes and are known
+    by the folders that Nova makes for each of them, named after its UUID.
+    """
     place = str(cloud.instances)
+    uuids = {path.name for path in cloud.instances.glob('*-*-*-*-*')}
     found = []
     for pid in processes.all_pids():
         words = processes.command_line(pid)
         if (words and 'qemu-system' in words[0]
-                and any(place in word for word in words)):
+                and (uuids.intersection(words)
+                     or any(place in word for word in words))):
             found.append(pid)
     return found
 
