@@ -192,8 +192,8 @@ def _is_too_old(request):
 def _read(node, request):
     """Read the server at rest and what Nova did for the request.
 
-    :returns: (the :class:`host_cloud.servers.Server`, the rows of its
-        actions, oldest first).
+    :returns: (the :class:`host_cloud.servers.Server`, rows of its actions
+        that boot, oldest first).
     """
     info = driver_info.parse(node)
     deadline = time.monotonic() + CONF[GROUP].action_timeout
@@ -201,8 +201,8 @@ def _read(node, request):
         host = cloud.get(info.credentials)
         server = host.settle(host.server(info.server), deadline)
         updated = request.get('server_updated')
-        return server, (host.actions_since(server, updated)
-                        if updated else [])
+        rows = host.actions_since(server, updated) if updated else []
+        return server, [row for row in rows if row['action'] in _BOOTS]
 
 
 def _finish(task, request, server, sent):
@@ -240,7 +240,7 @@ def _has_booted(server, request, sent):
     if request['power_state'] in (states.POWER_OFF, states.SOFT_POWER_OFF):
         # The state of the server tells.
         return False
-    if not sent or sent[-1]['action'] not in _BOOTS or sent[-1]['message']:
+    if not sent or sent[-1]['message']:
         return False
     return bool(transitions.is_on(server.state)) and (
         server.network_first or request['boot_device']

@@ -20,6 +20,7 @@ from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 from ironic import objects
 
+from quintupleo_power.host_cloud import connection
 from quintupleo_power import interrupted
 from tests.unit import base
 from tests.unit import nova_model
@@ -34,6 +35,9 @@ class DeathError(Exception):
 
 class InterruptedTestCase(base.DriverTestCase):
     """What the tests have in common: a conductor that dies."""
+
+    # How often a look that fails is made again.
+    READS = len(connection.Service.READ_AGAIN) + 1
 
     def setUp(self):
         super().setUp()
@@ -124,6 +128,14 @@ class FinishTestCase(InterruptedTestCase):
             self.take_over()
             self.assert_finished(ON, action)
 
+    def test_what_else_was_done_with_the_server_does_not_matter(self):
+        self.begin(states.REBOOT, carried_out=True)
+        self.host_cloud.events['req-lock'] = {
+            'action': 'lock', 'instance_uuid': self.server.id,
+            'start_time': '2026-01-02T00:00:00.000000', 'message': None}
+        self.take_over()
+        self.assert_finished(ON, 'hard reboot')
+
     def test_reboot_that_failed_is_sent_again(self):
         self.host_cloud.fail_action('hard reboot', 'No space left',
                                     vm_state='error')
@@ -206,7 +218,8 @@ class FinishTestCase(InterruptedTestCase):
 
     def test_cloud_that_cannot_be_asked_yet(self):
         self.begin(OFF)
-        self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503)
+        self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503,
+                             times=self.READS)
         self.take_over()
         self.assertEqual(OFF, self.request()['power_state'])
         self.take_over()
@@ -246,7 +259,7 @@ class GiveUpTestCase(InterruptedTestCase):
     def test_request_of_long_ago_with_a_cloud_that_is_gone(self):
         self.begin(OFF)
         self.change_request(begun_at=time.time() - 1000)
-        self.host_cloud.fail('GET', '/servers/', 503)
+        self.host_cloud.fail('GET', '/servers/', 503, times=self.READS)
         self.take_over()
         self.assert_given_up(ON, '"power off"', '503')
 
@@ -325,10 +338,18 @@ class LookTestCase(InterruptedTestCase):
         self.node.refresh()
         self.assertIsNone(self.request())
 
+    _look = staticmethod(interrupted.look)
+
+    def look_and_die(self, node, server=None):
+        """Do what it does, and no more."""
+        self._look(node, server)
+        raise DeathError()
+
     def test_request_is_kept_while_the_cloud_cannot_be_read(self):
-        self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503)
-        with mock.patch('quintupleo_power.power.time.sleep',
-                        side_effect=DeathError):
+        self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503,
+                             times=self.READS)
+        with mock.patch.object(interrupted, 'look', autospec=True,
+                               side_effect=self.look_and_die):
             with self.acquire() as task:
                 self.assertRaises(DeathError, task.driver.power.reboot, task)
         self.node.refresh()
