@@ -121,8 +121,6 @@ LONGEST_ASKED = 60.0
 _PASSING = (errors.ServerError, errors.CloudUnreachable)
 
 _REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
-# The word of Nova's records for both.
-_REBOOT = 'reboot'
 
 
 class Actions:
@@ -200,8 +198,6 @@ class Actions:
 
         :returns: the request's identifier, None if Nova does not tell it.
         """
-        known = (self._reboots_before(server.id)
-                 if action in _REBOOTS else None)
         try:
             request_id = self._compute.post(
                 f'/servers/{server.id}/action', _BODIES[action](rescue_image))
@@ -210,36 +206,19 @@ class Actions:
         except _PASSING as exc:
             if action not in _REBOOTS:
                 raise
-            request_id = self._arrived(server.id, action, known, exc,
-                                       deadline)
+            request_id = self._arrived(server, action, exc, deadline)
         LOG.debug('Sent %(action)s to server %(server)s as %(request)s',
                   {'action': action.value, 'server': server.id,
                    'request': request_id})
         return request_id
 
-    def _reboots_before(self, server_id):
-        """Read what a reboot about to be sent must not be taken for.
-
-        :returns: request identifiers, None if Nova does not show them.
-        """
-        try:
-            return self._reboots(server_id)
-        except (errors.Forbidden, errors.NotFound):
-            return None
-
-    def _reboots(self, server_id):
-        """Read the requests that the latest reboots came from."""
-        # Newest first; older versions know no limit and answer with all.
-        limit = ({'limit': self.LATEST}
-                 if self._compute.microversion >= (2, 58) else {})
-        return [row.get('request_id') for row in self._compute.get(
-            f'/servers/{server_id}/os-instance-actions', 'instanceActions',
-            list, **limit) if row.get('action') == 'reboot']
-
-    def _arrived(self, server_id, action, known, error, deadline):
+    def _arrived(self, server, action, error, deadline):
         """Find out whether Nova has a reboot whose answer was lost.
 
-        :param known: the requests of reboots before it.
+        A server that nothing is under way on was changed last when its last
+        reboot ended, or later: one that began since then is ours.
+
+        :param server: the :class:`servers.Server` as it was before.
         :param error: what came instead of the answer.
         :returns: the request's identifier.
         :raises: the error if Nova has none, OutcomeUnknown if Nova does not
@@ -247,26 +226,40 @@ class Actions:
         """
         LOG.info('No answer to the %(action)s of server %(server)s, looking '
                  'whether Nova has it: %(error)s',
-                 {'action': action.value, 'server': server_id,
+                 {'action': action.value, 'server': server.id,
                   'error': error})
-        unknown = errors.OutcomeUnknown(
-            f'Whether server {server_id} got the {action.value} is not '
-            f'known ({error}): look at "openstack server event list '
-            f'{server_id}" before asking for it again')
-        if known is None:
-            raise unknown
         sure_at = time.monotonic() + self.ARRIVAL_LAG
         try:
-            new = _wait_for(
-                lambda: [found for found in self._reboots(server_id)
-                         if found not in known],
-                lambda new: new or time.monotonic() >= sure_at,
+            found = _wait_for(
+                lambda: self._reboots(server),
+                lambda found: found or time.monotonic() >= sure_at,
                 self._pace.waits('arrival'), deadline)
         except (_NotInTime, errors.HostCloudError):
-            raise unknown
-        if not new:
+            raise _unknown(server.id, action, error)
+        if not found:
             raise error
-        return new[0]
+        began, request_id = found[0]
+        if _second(server.updated) in ('', began):
+            # It may have been the last of the changes that were known.
+            raise _unknown(server.id, action, error)
+        return request_id
+
+    def _reboots(self, server):
+        """Read the latest reboots that began since a server was read.
+
+        :returns: list of (second, request's identifier), newest first.
+        """
+        # Newest first; older versions know no limit and answer with all.
+        limit = ({'limit': self.LATEST}
+                 if self._compute.microversion >= (2, 58) else {})
+        rows = self._compute.get(
+            f'/servers/{server.id}/os-instance-actions', 'instanceActions',
+            list, **limit)
+        known = _second(server.updated)
+        reboots = [(_second(row.get('start_time')) or known,
+                    row.get('request_id'))
+                   for row in rows if row.get('action') == 'reboot']
+        return [reboot for reboot in reboots if reboot[0] >= known]
 
     def _watch(self, server_id, name, deadline):
         """Look at a server until it has no task in progress."""
@@ -304,11 +297,8 @@ class Actions:
         except (errors.NotFound, errors.Forbidden):
             record = {}
         except _NotInTime as late:
-            if (action in _REBOOTS and isinstance(late.args[0], Exception)):
-                raise errors.OutcomeUnknown(
-                    f'Whether server {server_id} was rebooted is not known '
-                    f'({late.args[0]}): look at "openstack server event '
-                    f'list {server_id}" before asking for it again')
+            if action in _REBOOTS and isinstance(late.args[0], Exception):
+                raise _unknown(server_id, action, late.args[0])
             record = {}
         if not _has_ended(record):
             LOG.debug('Nova does not tell how %(request)s of server '
@@ -319,6 +309,18 @@ class Actions:
                 return (event.get('details')
                         or f"{event.get('event')} ended with an error")
         return None
+
+
+def _unknown(server_id, action, why):
+    return errors.OutcomeUnknown(
+        f'Whether server {server_id} got the {action.value} is not known '
+        f'({why}): look at "openstack server event list {server_id}" before '
+        'asking for it again')
+
+
+def _second(moment):
+    """Cut one of Nova's times; a server's has a time zone, a record's not."""
+    return moment[:19] if isinstance(moment, str) else ''
 
 
 def _events(record):
