@@ -340,6 +340,7 @@ def connect(credentials):
         access = _from_section(credentials.region_name)
     _check_auth_url(access)
     access.session.session.hooks['response'].append(_follow_no_stranger)
+    access.session.auth._lock = _Lock()
     common = {'session': access.session, 'region_name': access.region_name,
               'interface': access.interface,
               # By the name that operators set the level of.
@@ -358,6 +359,30 @@ def connect(credentials):
     return (access.title,
             Service(access.title, compute, NEWEST_COMPUTE_MICROVERSION),
             Service(access.title, image), Service(access.title, volume))
+
+
+class _Lock:
+    """The lock of an authentication plugin, refused to who holds it.
+
+    keystoneauth asks again with a token for a version document that was
+    answered with 401. For Keystone's own document that is the very token
+    that is being fetched, and it would wait for itself for ever.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._holder = None
+
+    def __enter__(self):
+        if self._holder == threading.get_ident():
+            raise ks_exceptions.Unauthorized(
+                'The identity service asks for a token before it gives one')
+        self._lock.acquire()
+        self._holder = threading.get_ident()
+
+    def __exit__(self, *exc_info):
+        self._holder = None
+        self._lock.release()
 
 
 def _check_auth_url(access):

@@ -406,6 +406,25 @@ class WrongFormTestCase(FaultTestCase):
         self.assert_sent('hard reboot')
 
 
+class UnauthorizedTestCase(FaultTestCase):
+
+    def test_identity_service_that_shows_its_versions_to_nobody(self):
+        # keystoneauth then waits for a lock that it holds itself.
+        self.forget_clouds()
+        self.host_cloud.fail('GET', 'keystone[^/]*/(v3/?)?$', 401, times=99)
+        self.assertEqual(states.POWER_ON, self.get_power())
+
+    def test_token_that_expires_in_the_middle_of_an_action(self):
+        self.host_cloud.fail('GET', self.read, 401, skip=1)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('stop')
+
+    def test_token_that_expires_at_a_reboot(self):
+        self.host_cloud.fail('POST', '/action$', 401)
+        self.reboot()
+        self.assert_sent('hard reboot')
+
+
 class KeptCloudTestCase(FaultTestCase):
 
     def test_cloud_that_nobody_names_is_dropped(self):
