@@ -31,14 +31,15 @@ from ironic.common import context as ironic_context
 from ironic.common import driver_factory
 from ironic.common import exception
 from ironic.common import states
+from ironic.conductor import manager
 from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.db.sqlalchemy import migration
 from ironic import objects
-import openstack
 from openstack import config as sdk_config
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
+from oslo_db.sqlalchemy import enginefacade
 import yaml
 
 from quintupleo_power.host_cloud import cloud as host_cloud
@@ -49,9 +50,9 @@ CONF = cfg.CONF
 
 # Seconds: how long the driver waits for an answer, for an action, and for one
 # that it cannot get.
-PATIENCE = 2
-ACTION_TIMEOUT = 30
-SHORT_TIMEOUT = 6
+PATIENCE = 4
+ACTION_TIMEOUT = 60
+SHORT_TIMEOUT = 8
 POLL_INTERVAL = 0.3
 
 # A cloud that is known has these behind it, so that they are reached only
@@ -174,9 +175,10 @@ class Outcome:
 class Machine:
     """A server, its node and a proxy of its own before the cloud."""
 
-    def __init__(self, deployment, name, administrator):
+    def __init__(self, deployment, name):
         self._compute = deployment.cloud.compute
-        self._administrator = administrator
+        # To put a server into ERROR is an administrator's right.
+        self._administrator = deployment.admin.compute
         self._image = deployment.cloud.image.find_image(
             'quintupleo-rescue-bios', ignore_missing=False).id
         self.name = name
@@ -206,6 +208,7 @@ class Machine:
             driver_internal_info={}, instance_info={}, extra={},
             **driver_factory_defaults())
         self.node.create()
+        self.node_uuid = self.node.uuid
 
     # What the host cloud itself says, asked directly.
 
@@ -275,9 +278,18 @@ class Machine:
     def task(self, shared=False):
         """Take the node as a conductor does."""
         with task_manager.acquire(ironic_context.get_admin_context(),
-                                  self.node.uuid, shared=shared,
+                                  self.node_uuid, shared=shared,
                                   purpose='fault') as task:
             yield task
+
+    def sync(self, failures):
+        """Let power sync look at the node once.
+
+        :param failures: how often it failed in a row before.
+        :returns: how often it has failed in a row now.
+        """
+        with self.task(shared=True) as task:
+            return manager.do_sync_power_state(task, failures)
 
     def request(self, sequence, timeout=ACTION_TIMEOUT):
         """Carry a sequence's request out as a conductor does."""
@@ -358,7 +370,7 @@ def _wrong_failure(machine, sequence, error, done):
     text = str(error)
     if not isinstance(error, exception.IronicException):
         return f'{type(error).__name__} is no exception of Ironic: {text}'
-    if machine.node.uuid not in text or '\n' in text or 'Traceback' in text:
+    if machine.node_uuid not in text or '\n' in text or 'Traceback' in text:
         return f'no clear sentence: {text}'
     if done != sequence.actions[:len(done)]:
         return f'failure ({text}), and Nova did {done}'
@@ -391,6 +403,9 @@ def conductor(folder):
     """Let this process be an Ironic conductor with a database of its own."""
     fixture = config_fixture.Config(CONF)
     fixture.setUp()
+    # Other tests of this process have a database in memory.
+    forget_database = enginefacade._context_manager.patch_factory(
+        enginefacade.transaction_context())
     try:
         ironic_config.parse_args([], default_config_files=[])
         fixture.config(connection=f'sqlite:///{folder}/ironic.sqlite',
@@ -408,6 +423,7 @@ def conductor(folder):
         driver_factory.HardwareTypesFactory()
         yield
     finally:
+        forget_database()
         fixture.cleanUp()
 
 
@@ -416,19 +432,13 @@ def machines(deployment, folder, count):
     """Make machines, each behind a proxy."""
     original = yaml.safe_load(
         (deployment.ironic.state / 'clouds.yaml').read_text())['clouds']
-    config = sdk_config.OpenStackConfig(
-        config_files=[str(deployment.ironic.state / 'clouds.yaml')],
-        load_envvars=False)
-    administrator = openstack.connection.Connection(
-        config=config.get_one(cloud='minicloud-admin')).compute
     made = []
     path = folder / 'clouds.yaml'
     files = sdk_config.loader.CONFIG_FILES
     try:
         for number in range(count):
             made.append(Machine(
-                deployment, f'faults-{uuid.uuid4().hex[:6]}-{number}',
-                administrator))
+                deployment, f'faults-{uuid.uuid4().hex[:6]}-{number}'))
         path.write_text(yaml.safe_dump({'clouds': {
             machine.name: machine.entry(original['minicloud'])
             for machine in made}}))
@@ -441,6 +451,46 @@ def machines(deployment, folder, count):
         sdk_config.loader.CONFIG_FILES = files
         for machine in made:
             machine.close()
+
+
+class RemoteMachine(Machine):
+    """A machine whose node is one of a real Ironic process."""
+
+    def __init__(self, deployment, name):
+        super().__init__(deployment, name)
+        self._deployment = deployment
+
+    def enroll(self):
+        """Let Ironic manage the node."""
+        self._deployment.add_cloud(
+            self.name, f"{self.proxy.urls['identity']}/v3")
+        self.node = self._deployment.node(
+            self.server, quintupleo_cloud=self.name)
+        self.node_uuid = self.node.id
+        self._deployment.manage(self.node)
+
+    def close(self):
+        self._deployment.api.delete_node(self.node)
+        super().close()
+
+    def forget_cloud(self):
+        """Leave the conductor as it is: it is another process."""
+
+    def now(self):
+        """The node as Ironic's API shows it."""
+        return self._deployment.api.get_node(self.node.id)
+
+    def wish(self, device):
+        """Wish a boot device for the next boot alone."""
+        self._deployment.nodes.set_boot_device(
+            self.node.id, device or DISK, False)
+
+    def request(self, sequence, timeout=None):
+        """Ask Ironic's API."""
+        self._deployment.nodes.set_power_state(
+            self.node.id, sequence.target,
+            states.POWER_OFF if sequence.status == 'SHUTOFF'
+            else states.POWER_ON)
 
 
 class Campaign:

@@ -406,13 +406,17 @@ def _handler(proxy, service):
         # Waits for a next request on a connection kept alive.
         timeout = 30
 
+        def handle_one_request(self):
+            try:
+                super().handle_one_request()
+            except ConnectionError:
+                # Whoever was given up on has hung up.
+                self.close_connection = True
+
         def _serve(self):
             length = int(self.headers.get('Content-Length') or 0)
             body = self.rfile.read(length)
-            try:
-                proxy.serve(Exchange(proxy, self, service, body))
-            except (BrokenPipeError, ConnectionResetError):
-                self.close_connection = True
+            proxy.serve(Exchange(proxy, self, service, body))
 
         do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = do_PATCH = _serve
 

@@ -20,13 +20,17 @@ otherwise, and <sequence>/<step>/<occurrence>/<fault> is one case.
 import collections
 import os
 import random
+import time
 
+from ironic.common import faults
+from ironic.common import states
 import pytest
 
+from tests.functional import conftest
 from tests.functional import fault_cases
 
 MACHINES = 8
-SAMPLE = 400
+SAMPLE = 320
 
 
 @pytest.fixture(scope='module')
@@ -80,3 +84,125 @@ def test_no_fault_makes_a_wrong_success_or_an_action_too_many(machines):
     # Too few would mean that the proxy is passed by.
     assert sum(bool(outcome.injected) for outcome in outcomes) > (
         0.8 * len(outcomes))
+
+
+@pytest.mark.parametrize('fault', [
+    '401', '409', '429, come back next year', '500', '503', 'cut before',
+    'HTML', 'a list', 'missing keys', 'wrong types', 'truncated'])
+def test_power_sync_rides_out_a_short_outage(machines, fault):
+    machine = machines[0]
+    machine.bring('ACTIVE')
+    machine.proxy.clear()
+    assert machine.sync(0) == 0
+    before = machine.rows()
+    machine.proxy.inject(fault, 'server', times=10 ** 6)
+    failures = 0
+    while failures < fault_cases.CONF.conductor.power_state_sync_max_retries:
+        failures = machine.sync(failures)
+        machine.node.refresh()
+        assert not machine.node.maintenance
+        assert machine.node.power_state == states.POWER_ON
+    assert failures and machine.proxy.injected
+    machine.proxy.clear()
+    assert machine.sync(failures) == 0
+    assert machine.rows() == before
+
+
+@pytest.fixture(scope='module')
+def remote(deployment):
+    """A node of a real Ironic that looks at it all the time."""
+    _restart(deployment, {'timeout': fault_cases.PATIENCE},
+             sync_power_state_interval=SYNC_INTERVAL,
+             power_failure_recovery_interval=SYNC_INTERVAL)
+    machine = fault_cases.RemoteMachine(deployment, 'faults-remote')
+    try:
+        machine.enroll()
+        yield machine
+    finally:
+        machine.close()
+        _restart(deployment, {})
+
+
+def _restart(deployment, driver_options, **conductor_options):
+    deployment.ironic.stop()
+    deployment.ironic.configure(
+        'lo', {'cloud': conftest.lab.CLOUD, **driver_options})
+    path = deployment.ironic.conf
+    text = path.read_text()
+    for name, value in conductor_options.items():
+        lines = [line for line in text.splitlines()
+                 if not line.startswith(f'{name} =')]
+        lines.insert(lines.index('[conductor]') + 1, f'{name} = {value}')
+        text = '\n'.join(lines) + '\n'
+    conftest.system.write_file(path, text)
+    with conftest.progress.Progress('test').stage('Ironic') as stage:
+        deployment.ironic.start(stage, api_only=True)
+
+
+SYNC_INTERVAL = 2
+
+REMOTE = [
+    ('reboot', 'action', 'cut before'),
+    ('reboot', 'action', 'cut after'),
+    ('reboot', 'action', 'timeout after'),
+    ('reboot', 'action', 'HTML'),
+    ('reboot', 'record', '503'),
+    ('soft reboot', 'action', '504 after it was done'),
+    ('soft reboot', 'action', 'token revoked'),
+    ('reboot to PXE', 'action', '502 after it was done'),
+    ('off out of PXE', 'action', '429, come back in seconds'),
+    ('on to PXE', 'action', 'truncated'),
+    ('reboot from PXE to PXE', 'action', '500'),
+    ('reboot out of PXE', 'server', 'away'),
+    ('off', 'action', '409'),
+    ('on', 'action', 'token revoked, Keystone busy'),
+]
+
+
+@pytest.mark.parametrize(('sequence', 'step', 'fault'), REMOTE)
+def test_real_ironic_gets_there_all_the_same(remote, sequence, step, fault):
+    outcome = remote.run(fault_cases.Case(sequence, step, 0, fault))
+    assert outcome.injected
+    assert outcome.error is None
+    assert outcome.wrong is None
+
+
+def _wait(deployment, machine, check, what):
+    deployment.wait_for(lambda: check(machine.now()), what)
+
+
+def test_real_ironic_rides_out_a_short_outage(deployment, remote):
+    remote.bring('ACTIVE')
+    remote.proxy.clear()
+    _wait(deployment, remote,
+          lambda node: node.power_state == states.POWER_ON,
+          'power sync to see the server')
+    before = remote.rows()
+    remote.proxy.go_away(2 * SYNC_INTERVAL)
+    end = time.monotonic() + 4 * SYNC_INTERVAL
+    while time.monotonic() < end:
+        node = remote.now()
+        assert not node.is_maintenance
+        assert node.power_state == states.POWER_ON
+        time.sleep(0.2)
+    seen = [fault for _, fault in remote.proxy.seen]
+    assert 'cut before' in seen
+    assert seen[-1] is None
+    assert remote.rows() == before
+
+
+def test_real_ironic_returns_from_a_long_outage(deployment, remote):
+    remote.bring('ACTIVE')
+    before = remote.rows()
+    remote.proxy.go_away(3600)
+    _wait(deployment, remote, lambda node: node.is_maintenance,
+          'power sync to give the node up')
+    node = remote.now()
+    assert node.fault == faults.POWER_FAILURE
+    assert 'cannot be reached' in node.maintenance_reason
+    remote.proxy.clear()
+    _wait(deployment, remote,
+          lambda node: (not node.is_maintenance
+                        and node.power_state == states.POWER_ON),
+          'Ironic to find the node again')
+    assert remote.rows() == before
