@@ -14,10 +14,17 @@
 import itertools
 import threading
 import unittest
+from unittest import mock
+
+from keystoneauth1 import adapter
+from keystoneauth1 import exceptions as ks_exceptions
 
 from quintupleo_power.host_cloud import actions
+from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import redaction
 from tests.unit import base
 
 
@@ -99,3 +106,66 @@ class SharedCloudTestCase(base.DriverTestCase):
             _title, compute, _image, _volume = connection.connect(
                 connection.Credentials())
             self.assertEqual(used, compute.microversion)
+
+    def test_error_that_says_nothing_is_told_by_its_status(self):
+        for body in ({'computeFault': {}}, {'error': 'none'}, {}):
+            self.forget_clouds()
+            self.host_cloud.fail('GET', '/servers/', 500, times=3)
+            with mock.patch.object(self.host_cloud, '_faulty',
+                                   autospec=True,
+                                   side_effect=self._answer(body)):
+                error = self.assertRaises(
+                    errors.ServerError,
+                    cloud.get(connection.Credentials()).server,
+                    self.server.id)
+            self.assert_says(error, '500')
+
+    def _answer(self, body):
+        def faulty(fault, context):
+            context.status_code = fault.answer
+            return self.host_cloud._encode(body, context)
+        return faulty
+
+    def test_volume_without_an_image_tells_nothing(self):
+        first, second = (self.host_cloud.add_volume() for _ in range(2))
+        first['bootable'] = 'true'
+        server = self.host_cloud.add_server(
+            name='blank', image=None, volumes=(first, second))
+        host = cloud.get(connection.Credentials())
+        self.assertFalse(host.server(server.id).network_first)
+
+    def test_records_are_those_since_a_reading(self):
+        host = cloud.get(connection.Credentials())
+        before = host.server(self.server.id)
+        self.clock.now += 60
+        host.run(self.server.id, before,
+                 actions.transitions.Action.HARD_REBOOT,
+                 self.clock.now + 60)
+        self.assertEqual(['reboot'], [row['action'] for row in (
+            host.actions_since(host.server(self.server.id),
+                               before.updated))])
+
+    def test_configured_cloud_that_does_not_exist_has_no_address(self):
+        self.config(cloud='nowhere', group='quintupleo')
+        self.assertIsNone(connection.configured_auth_url())
+
+
+class ServiceTestCase(unittest.TestCase):
+
+    def test_plugin_that_gives_no_headers(self):
+        rest = mock.Mock(spec=adapter.Adapter, session=mock.Mock(auth=None))
+        rest.request.side_effect = ks_exceptions.AuthorizationFailure('None')
+        with self.assertRaisesRegex(errors.AuthenticationFailed, 'None'):
+            connection.Service('Cloud', rest).get('/servers')
+
+
+class SmallPartsTestCase(unittest.TestCase):
+
+    def test_address_that_only_looks_like_ipv6(self):
+        self.assertIsNone(addresses.parse('http://[1:2:3]/v3'))
+
+    def test_secrets_are_not_looked_for_without_end(self):
+        first, second = mock.Mock(spec=[]), mock.Mock(spec=[])
+        first.__dict__ = {'inner': [second]}
+        second.__dict__ = {'password': 'correct-horse'}
+        self.assertNotIn('correct-horse', redaction._secrets(first, depth=0))
