@@ -16,6 +16,7 @@ What is held to one version is exempt from the day.
 """
 
 import argparse
+import datetime
 import pathlib
 import sys
 import tempfile
@@ -46,17 +47,18 @@ def pin(release, log):
         exempt = [release.package, *(
             name for name, equal, _ in (
                 each.partition('==') for each in release.held) if equal)]
-        day = [] if release.day == 'today' else [
+        until = [] if release.day == 'today' else [
             '--exclude-newer', release.day,
             *(f'--exclude-newer-package={name}=2100-01-01'
               for name in exempt)]
         text = system.run(
             [uv / 'bin' / 'uv', 'pip', 'compile', '--quiet', '--no-header',
              '--no-annotate', '--no-config', '--python', releases.PYTHON,
-             *day, wanted]).stdout
+             *until, wanted]).stdout
+    day = str(datetime.date.today()) if release.day == 'today' else release.day
     release.constraints.write_text(
-        f'# Made by tools/pin-releases {release.name}: the libraries of '
-        f'{release.day}.\n{text}')
+        f'# Made by tools/pin-releases {release.constraints.stem}: '
+        f'the libraries of {day}.\n{text}')
 
 
 def main(argv=None):
@@ -64,12 +66,11 @@ def main(argv=None):
     parser = argparse.ArgumentParser(prog='pin-releases',
                                      description=DESCRIPTION)
     parser.add_argument('releases', nargs='+', metavar='RELEASE',
-                        help=', '.join(release.name
-                                       for release in releases.RELEASES))
+                        help='a constraints file, such as ironic-24.1')
     log = system.make_dir(system.cache_dir()) / 'pins.log'
     try:
         for name in parser.parse_args(argv).releases:
-            release = releases.by_name(name)
+            release = releases.by_file(name)
             pin(release, log)
             print(release.constraints)
     except system.Error as error:

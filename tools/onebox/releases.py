@@ -10,7 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The releases of Ironic that the driver is tested with.
+"""The releases of Ironic and Nova that the driver is tested with.
 
 Each is installed with the libraries of its time, by a constraints file of its
 own. OpenStack's own constraints are no package, so that these are derived:
@@ -20,44 +20,49 @@ makes them.
 
 import dataclasses
 import pathlib
-import typing
 
 from onebox import system
 
 CONSTRAINTS = pathlib.Path(__file__).with_name('constraints')
 PYTHON = '/usr/bin/python3'
-# What runs beside Ironic; the last three build this checkout.
-COMPANIONS = ('python-ironicclient', 'python-openstackclient',
-              'setuptools<81', 'wheel', 'pbr')
+# The clients of Ironic and of the cloud; the last three build this checkout.
+IRONIC_COMPANIONS = ('python-ironicclient', 'python-openstackclient',
+                     'setuptools<81', 'wheel', 'pbr')
+# For MariaDB, memcached and the API server.
+NOVA_COMPANIONS = ('PyMySQL', 'python-memcached', 'pyuwsgi')
 
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """A release of Ironic.
+    """A release of Ironic or Nova.
 
-    :ivar name: Ironic's own version, such as '24.1'.
+    :ivar name: its own version, such as '24.1'.
     :ivar openstack: the release of OpenStack that it is part of.
     :ivar day: when that was released.
     :ivar held: requirements for what OpenStack held back at that time.
+    :ivar packages: Debian packages for building what has no wheels for
+        today's Python.
+    :ivar package: its name in the package index.
+    :ivar companions: what is installed beside it.
     """
 
     name: str
     openstack: str
     day: str
     held: tuple = ()
-    #: Debian packages for building what has no wheels for today's Python.
     packages: tuple = ()
-    package: typing.ClassVar = 'ironic'
+    package: str = 'ironic'
+    companions: tuple = IRONIC_COMPANIONS
 
     @property
     def requirements(self):
-        """What pip installs: the newest fixes of Ironic and the clients."""
-        return (f'ironic=={self.name}.*', *COMPANIONS)
+        """What pip installs: the newest fixes of it, and its companions."""
+        return (f'{self.package}=={self.name}.*', *self.companions)
 
     @property
     def constraints(self):
         """The file that fixes the versions of everything else."""
-        return CONSTRAINTS / f'ironic-{self.name}.txt'
+        return CONSTRAINTS / f'{self.package}-{self.name}.txt'
 
 
 RELEASES = (
@@ -75,14 +80,20 @@ RELEASES = (
 OLDEST, NEWEST = RELEASES[0], RELEASES[-1]
 
 
-def by_name(name):
-    """The release of this name.
+# Minicloud's own and Debian's packages are not among them.
+NEWEST_NOVA = Release('34', '2026.2', 'today', package='nova',
+                      companions=NOVA_COMPANIONS)
 
+
+def by_file(name):
+    """The release whose constraints are in the file of this name.
+
+    :param name: such as 'ironic-24.1'.
     :raises: system.Error when it is none that is known here.
     """
-    for release in RELEASES:
-        if release.name == name:
-            return release
-    raise system.Error(
-        f"There is no constraints file for Ironic {name}, only for "
-        f"{', '.join(release.name for release in RELEASES)}.")
+    known = {release.constraints.stem: release
+             for release in (*RELEASES, NEWEST_NOVA)}
+    if name not in known:
+        raise system.Error(f'There is no release {name}, only '
+                           f'{", ".join(known)}.')
+    return known[name]

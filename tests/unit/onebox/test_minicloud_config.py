@@ -29,7 +29,7 @@ def cloud(request, tmp_path):
     hypervisor, _, volumes = request.param.partition(' with ')
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create(hypervisor, tmp_path / 'cache' / 'venv')
+    made.create(hypervisor)
     if volumes:
         made.add_volumes()
     if hypervisor == 'libvirt':

@@ -35,7 +35,7 @@ class Stage:
 def test_every_service_can_be_started(hypervisor, volumes, tmp_path):
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create(hypervisor, tmp_path)
+    made.create(hypervisor)
     if volumes:
         made.add_volumes()
     work = cloud._tasks(made, None)
@@ -58,7 +58,7 @@ def test_every_service_can_be_started(hypervisor, volumes, tmp_path):
 def test_a_cloud_that_is_there_gains_volumes(tmp_path):
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create('fake', tmp_path)
+    made.create('fake')
     for name in ('databases', 'keystone bootstrap', 'accounts', 'flavors',
                  'compute host'):
         made.set_done(name)
@@ -72,7 +72,7 @@ def test_a_cloud_that_is_there_gains_volumes(tmp_path):
 def test_what_is_done_once_is_not_done_again(tmp_path):
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create('fake', tmp_path)
+    made.create('fake')
     for name in ('databases', 'keystone bootstrap', 'accounts', 'flavors',
                  'compute host'):
         made.set_done(name)

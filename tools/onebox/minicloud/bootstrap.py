@@ -120,7 +120,7 @@ def flavors(cloud):
 
 def hosts(cloud):
     """Tell Nova's scheduler of the compute host."""
-    system.run([cloud.venv / 'bin/nova-manage',
+    system.run([cloud.nova_venv / 'bin/nova-manage',
                 '--config-file=%s' % (cloud.etc / 'nova/nova.conf'),
                 'cell_v2', 'discover_hosts', '--by-service'],
                log=cloud.logs / 'nova-discover.log', env=cloud.environment())

@@ -17,6 +17,7 @@ import sys
 
 from onebox.minicloud import cloud as whole
 from onebox.minicloud import network
+from onebox.minicloud import nova
 from onebox.minicloud import settings
 from onebox import progress
 from onebox import system
@@ -52,6 +53,11 @@ def parser():
         '--volumes', action='store_true',
         help='with Cinder, its volumes in a small Ceph cluster; a cloud that '
              'is there gains them')
+    command.add_argument(
+        '--nova', choices=nova.RELEASES,
+        help='release of Nova: %s with the rest of its OpenStack (the '
+             'default); %s, the newest; %s, from the packages of Debian 12. '
+             'The last two only with a fake hypervisor' % nova.RELEASES)
     command.set_defaults(function=up)
     command = commands.add_parser(
         'status', help='show services; exit code 0 if all are healthy')
@@ -95,7 +101,8 @@ def up(arguments):
         # What another run decided while this one waited to begin counts.
         cloud = settings.Settings()
         shown = progress.Progress('minicloud up', whole.STAGES_UP)
-        whole.up(cloud, shown, arguments.hypervisor, arguments.volumes)
+        whole.up(cloud, shown, arguments.hypervisor, arguments.volumes,
+                 arguments.nova)
         shown.summary()
     print('''
 The cloud is up. Guests: %s
@@ -119,8 +126,8 @@ def status(arguments):
     for name, pid, healthy, ports, log in rows:
         print(line % (name, pid, 'ok' if healthy else 'NOT OK', ports, log))
     services, guests = whole.memory(cloud)
-    print('\nHypervisor: %s. Guests: %s' % (
-        cloud.hypervisor, whole.virtualization(cloud)))
+    print('\nNova: %s. Hypervisor: %s. Guests: %s' % (
+        cloud.nova, cloud.hypervisor, whole.virtualization(cloud)))
     print('Memory: services %.1f GiB, guests %.1f GiB' % (
         services / 2**30, guests / 2**30))
     print('Credentials: %s' % cloud.clouds_yaml)

@@ -24,6 +24,7 @@ from onebox.minicloud import database
 from onebox.minicloud import kvm
 from onebox.minicloud import libvirt
 from onebox.minicloud import network
+from onebox.minicloud import nova
 from onebox.minicloud import services
 from onebox.minicloud import settings
 from onebox.minicloud import tasks
@@ -50,7 +51,7 @@ def daemon(cloud, service):
     return processes.Daemon(service.name, cloud.run, cloud.logs)
 
 
-def up(cloud, progress, hypervisor=None, volumes=False):
+def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None):
     """Make the cloud, or as much of it as is missing.
 
     :param cloud: the settings.
@@ -59,29 +60,41 @@ def up(cloud, progress, hypervisor=None, volumes=False):
         libvirt.
     :param volumes: whether it is to have a volume service; one that has it
         keeps it.
+    :param nova_release: release of Nova; None for what it has, or minicloud's
+        own.
     :raises: Error when something fails; a later ``up`` goes on from there.
     """
-    hypervisor = _check(cloud, hypervisor)
+    nova_release = nova_release or cloud.nova
+    hypervisor = _check(cloud, hypervisor, nova_release)
     volumes = volumes or cloud.volumes
     _folders(cloud)
     with progress.stage('Debian packages and Python environment') as stage:
-        _software(cloud, hypervisor, volumes, stage)
+        _software(cloud, hypervisor, volumes, nova_release, stage)
     with progress.stage('Settings') as stage:
-        _settings(cloud, hypervisor, volumes, stage)
+        _settings(cloud, hypervisor, volumes, nova_release, stage)
     with progress.stage('Services') as stage:
         tasks.run(_tasks(cloud, stage), stage)
         bootstrap.clouds_yaml(cloud)
 
 
-def _check(cloud, hypervisor):
+def _check(cloud, hypervisor, nova_release):
     """Refuse what cannot work, before anything is changed."""
     if len(str(cloud.state)) > LONGEST_STATE_PATH:
         raise system.Error(
             'The path of the state folder, %s, is too long for the sockets '
             'in it: set QUINTUPLEO_STATE_DIR to one of at most %d '
             'characters.' % (cloud.state, LONGEST_STATE_PATH))
+    if nova_release != nova.OWN and (
+            hypervisor or cloud.values.get('hypervisor')) != 'fake':
+        raise system.Error(
+            'Nova %s runs with the fake hypervisor only: add "--hypervisor '
+            'fake".' % nova_release)
     if not cloud.exists():
         return hypervisor or 'libvirt'
+    if nova_release != cloud.nova:
+        raise system.Error(
+            'There is a minicloud with Nova %s already. Run "tools/minicloud '
+            'down" first, which deletes it.' % cloud.nova)
     if hypervisor and hypervisor != cloud.hypervisor:
         raise system.Error(
             'There is a minicloud with the %s hypervisor already. Run '
@@ -109,13 +122,15 @@ def _folders(cloud):
 
 def _log_names():
     return {service.name for service in services.SERVICES} | {
-        'packages', 'python', 'keystone-bootstrap', 'nova-discover'} | {
+        'packages', 'python', 'python-nova', 'keystone-bootstrap',
+        'nova-discover'} | {
         service.name + '-schema' for service in services.SERVICES}
 
 
-def _software(cloud, hypervisor, volumes, stage):
+def _software(cloud, hypervisor, volumes, nova_release, stage):
     """Install Debian packages and the Python environment."""
     venv = settings.venv_path(cloud.cache)
+    nova_venv = nova.venv_path(nova_release, cloud.cache, venv)
     install = functools.partial(system.install_packages, log=cloud.apt_log)
     tasks.run([
         tasks.Task('python3-venv', lambda: install(['python3-venv'])),
@@ -128,13 +143,18 @@ def _software(cloud, hypervisor, volumes, stage):
                        constraints=settings.CONSTRAINTS,
                        python=settings.PYTHON),
                    after=('python3-venv',)),
+        *([] if nova_venv == venv else [tasks.Task(
+            'Nova ' + nova_release,
+            lambda: nova.install(nova_release, nova_venv,
+                                 cloud.logs / 'python-nova.log'),
+            after=('python3-venv',))]),
     ], stage)
     if hypervisor == 'libvirt':
         libvirt.add_to_venv(venv)
     else:
         # Nova looks for drivers in this package only.
-        system.link(next(venv.glob('lib/*/site-packages/nova/virt'))
-                    / FAKE_DRIVER.name, FAKE_DRIVER)
+        system.link(nova.virt_folder(nova_venv) / FAKE_DRIVER.name,
+                    FAKE_DRIVER)
     if volumes:
         with stage.step('Python environment, volumes'):
             system.add_to_venv(
@@ -160,12 +180,12 @@ def _link_venv(cloud, venv):
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _settings(cloud, hypervisor, volumes, stage):
+def _settings(cloud, hypervisor, volumes, nova_release, stage):
     """Choose the hypervisor, look at the ports, write configuration."""
     _end_orphans(cloud)
     _check_ports(cloud, services.chosen(hypervisor, volumes))
     if not cloud.exists():
-        cloud.create(hypervisor, settings.venv_path(cloud.cache))
+        cloud.create(hypervisor, nova_release)
     if volumes and not cloud.volumes:
         cloud.add_volumes()
     if hypervisor == 'libvirt':

@@ -12,6 +12,7 @@
 
 """The configuration files of the services, as sections and options."""
 
+from onebox.minicloud import nova as releases
 from onebox.minicloud import settings as names
 
 # What Nova and Neutron do as root they do in privsep daemons, started here
@@ -97,20 +98,21 @@ def storage(cloud, name):
     return {'connection': database(cloud, name), 'max_pool_size': 4}
 
 
-def privsep(cloud, groups, *files):
+def privsep(venv, groups, *files):
     """Sections that start privsep's helpers without sudo."""
-    command = '%s/bin/privsep-helper' % cloud.venv
+    command = '%s/bin/privsep-helper' % venv
     command += ''.join(' --config-file %s' % path for path in files)
     return {group: {'helper_command': command} for group in groups}
 
 
-def uwsgi(cloud, port, module, processes=1, arguments=None):
+def uwsgi(cloud, port, module, processes=1, arguments=None,
+          venv=None):
     """An API server: a WSGI application on a loopback port."""
     return {'uwsgi': {
         'http-socket': '%s:%d' % (names.ADDRESS, names.PORTS[port]),
-        'module': module + ':application',
+        'module': module if ':' in module else module + ':application',
         'pyargv': arguments and arguments.format(**cloud.words()),
-        'virtualenv': cloud.venv,
+        'virtualenv': venv or cloud.venv,
         'processes': processes,
         'master': True,
         'die-on-term': True,
@@ -249,7 +251,7 @@ def neutron(cloud):
         'quotas': dict.fromkeys(
             ('default_quota', 'quota_network', 'quota_subnet', 'quota_port',
              'quota_security_group', 'quota_security_group_rule'), -1),
-        **privsep(cloud, NEUTRON_PRIVSEP, path),
+        **privsep(cloud.venv, NEUTRON_PRIVSEP, path),
     }
 
 
@@ -317,7 +319,7 @@ def nova(cloud):
                              if cloud.values.get('virt_type') == 'qemu'
                              else None,
         },
-        **privsep(cloud, NOVA_PRIVSEP, path),
+        **privsep(cloud.nova_venv, NOVA_PRIVSEP, path),
     }
 
 
@@ -359,7 +361,7 @@ def cinder(cloud):
         'oslo_concurrency': {'lock_path': cloud.run / 'locks'},
         'quota': dict.fromkeys(
             ('quota_volumes', 'quota_snapshots', 'quota_gigabytes'), -1),
-        **privsep(cloud, CINDER_PRIVSEP, path),
+        **privsep(cloud.venv, CINDER_PRIVSEP, path),
     }
 
 
@@ -431,7 +433,13 @@ def keyring(cloud, *parties):
 
 def nova_paste(cloud):
     """The pipeline of Nova's API, as Nova ships it."""
-    return (cloud.venv / 'etc/nova/api-paste.ini').read_text()
+    return (cloud.nova_venv / 'etc/nova/api-paste.ini').read_text()
+
+
+def nova_uwsgi(cloud):
+    """The server for Nova's API."""
+    return uwsgi(cloud, 'nova', releases.application(cloud.nova), 2,
+                 venv=cloud.nova_venv)
 
 
 def libvirtd(cloud):

@@ -83,6 +83,7 @@ def copy_path(cloud, schemas):
     """
     server = system.run(['mariadbd', '--version']).stdout
     key = system.digest(server, settings.CONSTRAINTS.read_text(),
+                        cloud.nova_venv.name,
                         config.render(config.mariadb(cloud)).replace(
                             str(cloud.root), ''), repr(schemas))
     return cloud.cache / 'minicloud' / ('databases-%s.tar.gz' % key)

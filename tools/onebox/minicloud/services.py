@@ -213,30 +213,29 @@ SERVICES = (
         files={'nova/nova.conf': _ini(config.nova),
                # The application looks for it beside nova.conf only.
                'nova/api-paste.ini': config.nova_paste,
-               'nova/uwsgi.ini': _ini(config.uwsgi, 'nova',
-                                      'nova.wsgi.osapi_compute', 2)},
-        schema=(('nova-manage', NOVA, 'api_db', 'sync'),
-                ('nova-manage', NOVA, 'cell_v2', 'map_cell0',
+               'nova/uwsgi.ini': _ini(config.nova_uwsgi)},
+        schema=(('{nova_bin}/nova-manage', NOVA, 'api_db', 'sync'),
+                ('{nova_bin}/nova-manage', NOVA, 'cell_v2', 'map_cell0',
                  '--database_connection', CELL0),
-                ('nova-manage', NOVA, 'db', 'sync'),
+                ('{nova_bin}/nova-manage', NOVA, 'db', 'sync'),
                 # Templates, so that no password is kept in the database.
-                ('nova-manage', NOVA, 'cell_v2', 'create_cell',
+                ('{nova_bin}/nova-manage', NOVA, 'cell_v2', 'create_cell',
                  '--name', 'cell1', '--database_connection', CELL1,
                  '--transport-url', QUEUE)),
         after=('mariadb', 'rabbitmq'),
-        command=('{bin}/uwsgi', '--ini', '{etc}/nova/uwsgi.ini'),
+        command=('{nova_bin}/uwsgi', '--ini', '{etc}/nova/uwsgi.ini'),
         ready=health.http('nova', '/'),
     ),
     Service(
         name='nova-conductor',
         after=('mariadb', 'rabbitmq', 'accounts'),
-        command=('{bin}/nova-conductor', NOVA),
+        command=('{nova_bin}/nova-conductor', NOVA),
         ready=health.nova_service,
     ),
     Service(
         name='nova-scheduler',
         after=('mariadb', 'rabbitmq', 'accounts'),
-        command=('{bin}/nova-scheduler', NOVA),
+        command=('{nova_bin}/nova-scheduler', NOVA),
         ready=health.nova_service,
     ),
     Service(
@@ -265,7 +264,7 @@ SERVICES = (
     Service(
         name='nova-compute',
         after=('rabbitmq', 'libvirtd', 'placement', 'accounts'),
-        command=('{bin}/nova-compute', NOVA),
+        command=('{nova_bin}/nova-compute', NOVA),
         ready=health.nova_service,
     ),
     Service(

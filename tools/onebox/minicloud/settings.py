@@ -18,6 +18,7 @@ import secrets
 import uuid
 
 from onebox.minicloud import keys
+from onebox.minicloud import nova
 from onebox import system
 
 HOST = 'minicloud'
@@ -58,7 +59,7 @@ REQUIREMENTS = (
     'openstack-placement==14.*',
     'neutron==27.*',
     # Later releases cannot run UEFI guests on the libvirt of Debian 12.
-    'nova==32.*',
+    f'nova=={nova.OWN}.*',
     'PyMySQL',
     'python-memcached',
     'pyuwsgi',
@@ -97,12 +98,15 @@ class Settings:
         """Whether there is a cloud, be it running or not."""
         return bool(self.values)
 
-    def create(self, hypervisor, venv):
+    def create(self, hypervisor, nova_release=nova.OWN):
         """Decide what stays the same until the cloud is deleted."""
+        venv = venv_path(self.cache)
         names = ('admin', 'tenant', 'database', 'rabbitmq') + SERVICE_USERS
         self.values = {
             'hypervisor': hypervisor,
             'venv': str(venv),
+            'nova': nova_release,
+            'nova_venv': str(nova.venv_path(nova_release, self.cache, venv)),
             'passwords': {name: secrets.token_hex(16) for name in names},
             'cookie': secrets.token_hex(20),
             'done': [],
@@ -151,6 +155,16 @@ class Settings:
         """The Python environment that the services run from."""
         return pathlib.Path(self.values.get('venv', '/usr'))
 
+    @property
+    def nova(self):
+        """The release of Nova."""
+        return self.values.get('nova', nova.OWN)
+
+    @property
+    def nova_venv(self):
+        """The Python environment that Nova's services run from."""
+        return pathlib.Path(self.values.get('nova_venv', self.venv))
+
     def url(self, service, path=''):
         """The address of an API."""
         return 'http://%s:%d%s' % (ADDRESS, PORTS[service], path)
@@ -160,6 +174,7 @@ class Settings:
         return {
             'venv': self.venv,
             'bin': self.venv / 'bin',
+            'nova_bin': self.nova_venv / 'bin',
             'etc': self.etc,
             'run': self.run,
             'data': self.data,

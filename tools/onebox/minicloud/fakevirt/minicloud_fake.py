@@ -21,7 +21,12 @@ from nova.compute import power_state
 from nova.virt import driver
 from nova.virt import event
 from nova.virt import fake
-from nova.virt import node
+
+try:
+    from nova.virt import node
+except ImportError:
+    # Before Nova 27 a node is what has its name.
+    node = None
 
 
 class FakeDriver(fake.FakeDriver):
@@ -30,15 +35,16 @@ class FakeDriver(fake.FakeDriver):
     capabilities = dict(fake.FakeDriver.capabilities,
                         supports_bfv_rescue=True)
 
-    # Nova starts a second time only as the node that it was before; its own
-    # fake is another one in each process.
-    get_nodenames_by_uuid = driver.ComputeDriver.get_nodenames_by_uuid
+    if node:
+        # Nova starts a second time only as the node that it was before; its
+        # own fake is another one in each process.
+        get_nodenames_by_uuid = driver.ComputeDriver.get_nodenames_by_uuid
 
-    def get_available_resource(self, nodename):
-        """Describe the hypervisor."""
-        resource = super().get_available_resource(nodename)
-        resource['uuid'] = node.get_local_node_uuid()
-        return resource
+        def get_available_resource(self, nodename):
+            """Describe the hypervisor."""
+            resource = super().get_available_resource(nodename)
+            resource['uuid'] = node.get_local_node_uuid()
+            return resource
 
     def rescue(self, context, instance, *args, **kwargs):
         """Boot the rescue image, as far as anyone can see."""
