@@ -155,7 +155,7 @@ class Deployment:
             f":{settings.PORTS['nova']}\n", f':{port}\n'))
         daemon = processes.Daemon('nova-api-soft-delete', etc,
                                   self.minicloud.logs)
-        daemon.start([self.minicloud.venv / 'bin' / 'uwsgi', '--ini',
+        daemon.start([self.minicloud.nova_venv / 'bin' / 'uwsgi', '--ini',
                       etc / 'uwsgi.ini'],
                      {**self.minicloud.environment(),
                       'OS_NOVA_CONFIG_DIR': str(etc)})

@@ -24,6 +24,7 @@ from xml.etree import ElementTree
 from onebox import images
 from onebox import ironic
 from onebox.minicloud import cloud as minicloud
+from onebox.minicloud import nova
 from onebox.minicloud import settings
 from onebox import progress
 from onebox import releases
@@ -44,21 +45,25 @@ TIERS = ('lint', 'unit', 'functional', 'e2e')
 ON_REQUEST = ('images',)
 # Those that are run with more than one release of Ironic.
 WITH_RELEASES = ('unit', 'functional')
+# What goes through a whole Ironic: the least that is run with a release. The
+# other functional tests have the driver in their own process, and take long.
+ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_power.py')
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How the tests of one tier went with one release of Ironic."""
+    """How the tests of one tier went with one release."""
 
     tier: str
     ironic: str
+    nova: str
     passed: int
     failed: int
     skipped: int
     seconds: float
 
     @classmethod
-    def read(cls, tier, release, report):
+    def read(cls, tier, release, nova_release, report):
         """Read pytest's report in the format of JUnit."""
         suite = ElementTree.parse(report).getroot().find('testsuite')
         # The suite's own numbers count each subtest, pytest's last line
@@ -67,8 +72,9 @@ class Outcome:
                  for case in suite.iter('testcase')]
         failed = sum(bool(tags & {'failure', 'error'}) for tags in cases)
         skipped = sum('skipped' in tags for tags in cases)
-        return cls(tier, release.name, len(cases) - failed - skipped, failed,
-                   skipped, float(suite.get('time')))
+        return cls(tier, release.name, nova_release,
+                   len(cases) - failed - skipped, failed, skipped,
+                   float(suite.get('time')))
 
 
 class Tests:
@@ -79,15 +85,14 @@ class Tests:
 
     :param shown: the :class:`progress.Progress`.
     :param arguments: arguments for pytest.
-    :param chosen: the releases of Ironic to run unit and functional tests
-        with.
+    :param choice: the :class:`Choice` of the command line.
     """
 
-    def __init__(self, shown, arguments, chosen):
+    def __init__(self, shown, arguments, choice):
         self.outcomes = []
         self._shown = shown
         self._arguments = arguments
-        self._releases = chosen
+        self._choice = choice
         self._state = pathlib.Path(os.environ.get(
             'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-tests'))
         self._cache = system.cache_dir()
@@ -105,33 +110,34 @@ class Tests:
         elif tier == 'unit':
             self._each_release(tier)
         elif tier == 'functional':
-            with self._cloud() as state:
-                self._each_release(tier, QUINTUPLEO_TEST_CLOUD=state)
+            with self._cloud() as cloud:
+                self._each_release(tier, cloud)
         else:
             if tier == 'images':
                 self._rescue_image()
             self._pytest(tier, releases.NEWEST)
 
-    def _each_release(self, tier, **variables):
+    def _each_release(self, tier, cloud=None):
         """Run a tier with all releases, though one of them fails."""
         failures = []
-        for release in self._releases:
+        for release in self._choice.releases:
             try:
-                self._pytest(tier, release, **variables)
+                self._pytest(tier, release, cloud)
             except system.Error as error:
                 failures.append(error)
         if failures:
             raise failures[0]
 
-    def _pytest(self, tier, release, **variables):
+    def _pytest(self, tier, release, cloud=None):
         """Run the tests of a tier in the environment of a release."""
+        variables = {}
         title = f'{tier}, Ironic {release.name}'
         with self._shown.stage(f'{title}: environment'):
             venv = self._environment(release)
         report = self._logs / f'{tier}-{release.name}.xml'
         report.unlink(missing_ok=True)
         command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
-                   REPOSITORY / 'tests' / tier, '--junit-xml', report]
+                   *self._paths(tier, release), '--junit-xml', report]
         if tier != 'unit':
             # What is brought up for minutes is worth watching.
             command += ['--capture=no', '--verbose']
@@ -140,15 +146,23 @@ class Tests:
             command += ['--exitfirst']
         if release != releases.NEWEST:
             command += ['-m', 'not newest', '--ignore', TESTS_OF_TOOLS]
-        if variables:
+        if cloud:
             variables = {
-                **variables, 'QUINTUPLEO_IRONIC_VENV': venv,
+                'QUINTUPLEO_TEST_CLOUD': cloud.state,
+                'QUINTUPLEO_IRONIC_VENV': venv,
                 'QUINTUPLEO_STATE_DIR': self._state / f'ironic-{release.name}'}
         with self._shown.stage(title):
             passed = self._call([*command, *self._arguments], **variables)
             if report.exists():
-                self.outcomes.append(Outcome.read(tier, release, report))
+                self.outcomes.append(Outcome.read(
+                    tier, release, cloud.nova if cloud else '', report))
             self._require(passed, title)
+
+    def _paths(self, tier, release):
+        folder = REPOSITORY / 'tests' / tier
+        if tier == 'functional' and release in self._choice.essential:
+            return [folder / name for name in ESSENTIAL]
+        return [folder]
 
     def _environment(self, release):
         """The Python environment of a release, with this checkout in it."""
@@ -178,17 +192,18 @@ class Tests:
     def _cloud(self):
         """A cloud with a fake hypervisor, for all releases of Ironic.
 
-        :returns: its state folder, as a context.
+        :returns: its :class:`settings.Settings`, as a context.
         """
         given = os.environ.get('QUINTUPLEO_TEST_CLOUD')
         if given:
-            yield given
+            yield settings.Settings(given)
             return
         with minicloud.lock(settings.Settings(self._state)):
             cloud = settings.Settings(self._state)
             try:
-                minicloud.up(cloud, self._shown, 'fake')
-                yield self._state
+                minicloud.up(cloud, self._shown, 'fake',
+                             nova_release=self._choice.nova)
+                yield cloud
             finally:
                 minicloud.down(cloud, self._shown)
 
@@ -230,6 +245,8 @@ class Tests:
             stdin=subprocess.DEVNULL,
             env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(self._state),
                  'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONWARNINGS': 'ignore',
+                 # Ironic's own limit, a minute, ends pytest by a signal.
+                 'BASE_TEST_TIMEOUT': '600',
                  **{name: str(value) for name, value in variables.items()}}
             ).returncode == 0
 
@@ -260,13 +277,34 @@ def _parser():
              f'Ironic and the libraries of its time: {known}, or all. '
              f'By default {releases.NEWEST.name}, and {releases.OLDEST.name} '
              'beside it where no TIER is given')
+    parser.add_argument(
+        '--nova', metavar='RELEASE', choices=nova.RELEASES, default=nova.OWN,
+        help='run functional tests with this release of Nova: '
+             f'{nova.OWN} (the default), {nova.NEWEST}, the newest, or '
+             f'{nova.DEBIAN}, from the packages of Debian 12')
     return parser
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """What the command line asks for.
+
+    :ivar tiers: the tiers.
+    :ivar releases: the releases of Ironic for those that have more than one.
+    :ivar essential: those of them that run the essential functional tests.
+    :ivar nova: the release of Nova for the functional tests.
+    """
+
+    tiers: tuple
+    releases: tuple
+    essential: tuple = ()
+    nova: str = nova.OWN
 
 
 def _choose(argv):
     """Understand the command line.
 
-    :returns: the tiers and the releases of Ironic.
+    :returns: a :class:`Choice`.
     """
     parser = _parser()
     arguments = parser.parse_args(argv)
@@ -274,25 +312,30 @@ def _choose(argv):
         if tier not in TIERS + ON_REQUEST:
             parser.error(f"there is no tier '{tier}', only "
                          f"{', '.join(TIERS + ON_REQUEST)}")
+    if arguments.nova != nova.OWN and arguments.tiers != ['functional']:
+        parser.error('--nova is for functional tests: name that tier alone')
     if arguments.ironic:
         if set(arguments.tiers) - set(WITH_RELEASES):
             parser.error(f'--ironic is for {" and ".join(WITH_RELEASES)}')
         names = arguments.ironic
-        return arguments.tiers or WITH_RELEASES, [
+        return Choice(arguments.tiers or WITH_RELEASES, [
             release for release in releases.RELEASES
-            if release.name in names or 'all' in names]
+            if release.name in names or 'all' in names], nova=arguments.nova)
     if arguments.tiers:
-        return arguments.tiers, [releases.NEWEST]
-    return TIERS, [releases.NEWEST, releases.OLDEST]
+        return Choice(arguments.tiers, [releases.NEWEST],
+                      nova=arguments.nova)
+    return Choice(TIERS, [releases.NEWEST, releases.OLDEST],
+                  essential=[releases.OLDEST])
 
 
 def _table(outcomes):
     """Lines that tell how each tier went with each release."""
-    row = '{:<12} {:<8} {:>6} {:>6} {:>7} {:>12}'
-    return [row.format('Tests', 'Ironic', 'passed', 'failed', 'skipped',
-                       'took'),
-            *(row.format(each.tier, each.ironic, each.passed, each.failed,
-                         each.skipped, progress.elapsed(each.seconds))
+    row = '{:<12} {:<8} {:<6} {:>6} {:>6} {:>7} {:>12}'
+    return [row.format('Tests', 'Ironic', 'Nova', 'passed', 'failed',
+                       'skipped', 'took'),
+            *(row.format(each.tier, each.ironic, each.nova, each.passed,
+                         each.failed, each.skipped,
+                         progress.elapsed(each.seconds))
               for each in outcomes)]
 
 
@@ -300,16 +343,16 @@ def main(argv=None):
     """Run the command; return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
     cut = argv.index('--') if '--' in argv else len(argv)
-    tiers, chosen = _choose(argv[:cut])
+    choice = _choose(argv[:cut])
     shown = progress.Progress('run-tests')
     try:
         system.require_root()
-        tests = Tests(shown, argv[cut + 1:], chosen)
+        tests = Tests(shown, argv[cut + 1:], choice)
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
         return 1
     failures = []
-    for tier in tiers:
+    for tier in choice.tiers:
         try:
             tests.run(tier)
         except system.Error as error:

@@ -1,0 +1,110 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import subprocess
+
+import pytest
+
+from onebox.minicloud import nova
+from onebox import releases
+from onebox import system
+from onebox import testing
+
+
+@pytest.mark.parametrize(
+    'release', [*releases.RELEASES, releases.NEWEST_NOVA],
+    ids=lambda release: release.constraints.stem)
+def test_constraints_are_of_the_release(release):
+    pinned = dict(line.split('==') for line
+                  in release.constraints.read_text().splitlines()
+                  if not line.startswith('#'))
+    assert pinned[release.package].startswith(f'{release.name}.')
+    assert len(pinned) > 100
+
+
+def test_unknown_release_is_named():
+    with pytest.raises(system.Error, match='no release ironic-1,.*ironic-39'):
+        releases.by_file('ironic-1')
+
+
+def test_all_tiers_are_run_with_the_newest_and_the_oldest():
+    choice = testing._choose([])
+    assert choice.tiers == testing.TIERS
+    assert choice.releases == [releases.NEWEST, releases.OLDEST]
+    assert choice.essential == [releases.OLDEST]
+    assert choice.nova == nova.OWN
+
+
+def test_a_tier_by_name_is_run_with_the_newest():
+    choice = testing._choose(['unit'])
+    assert (choice.tiers, choice.releases) == (['unit'], [releases.NEWEST])
+
+
+@pytest.mark.parametrize('words, names', [
+    (['--ironic', '24.1'], ['24.1']),
+    (['--ironic', '39', '--ironic', '29'], ['29', '39']),
+    (['--ironic', 'all'], ['24.1', '26.1', '29', '32', '35', '39'])])
+def test_releases_by_name_are_run_in_full(words, names):
+    choice = testing._choose(words)
+    assert choice.tiers == testing.WITH_RELEASES
+    assert [release.name for release in choice.releases] == names
+    assert not choice.essential
+
+
+@pytest.mark.parametrize('words', [
+    ['--ironic', '24.1', 'e2e'], ['--ironic', '1'], ['nothing'],
+    ['--nova', '26'], ['--nova', '26', 'unit'], ['--nova', '1', 'functional']])
+def test_what_cannot_be_run_is_refused(words, capsys):
+    with pytest.raises(SystemExit):
+        testing._choose(words)
+    assert 'run-tests: error:' in capsys.readouterr().err
+
+
+def test_report_is_counted_as_pytest_does(tmp_path):
+    report = tmp_path / 'report.xml'
+    # Two subtests failed in one test.
+    report.write_text('''
+        <testsuites><testsuite tests="7" failures="2" errors="1" skipped="1"
+            time="1.5">
+        <testcase/><testcase><failure/><failure/></testcase>
+        <testcase><error/></testcase><testcase><skipped/></testcase>
+        </testsuite></testsuites>''')
+    outcome = testing.Outcome.read('unit', releases.OLDEST, '', report)
+    assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 2, 1)
+    assert testing._table([outcome])[1].split() == [
+        'unit', '24.1', '1', '2', '1', '1.5', 's']
+
+
+def test_packages_that_debians_nova_needs(monkeypatch):
+    depends = {'python3-nova': '''\
+python3-nova
+ |Depends: python3-one
+  Depends: python3-other
+  Depends: libc6
+  Depends: <python3-virtual>
+    python3-provider
+''', 'python3-one': 'python3-one\n  Depends: python3-nova\n',
+               'python3-provider': 'python3-provider\n'}
+
+    def run(argv, **kwargs):
+        names = [word for word in argv if word.startswith('python3-')]
+        return subprocess.CompletedProcess(
+            argv, 0, ''.join(depends[name] for name in names), '')
+
+    monkeypatch.setattr(system, 'run', run)
+    assert nova._closure(['python3-nova']) == [
+        'python3-nova', 'python3-one', 'python3-provider']
+
+
+def test_application_of_an_old_nova():
+    assert nova.application('26').endswith('wsgi:init_application()')
+    assert nova.application('32') == 'nova.wsgi.osapi_compute'
