@@ -18,4 +18,10 @@ except ImportError:
     # Before Ironic 28.0.
     from ironic_lib import metrics_utils
 
+try:
+    from ironic.common import health_states
+except ImportError:
+    # Where Ironic does not ask for the health of a node.
+    health_states = None
+
 get_metrics_logger = metrics_utils.get_metrics_logger

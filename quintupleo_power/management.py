@@ -27,6 +27,7 @@ from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power import transitions
+from quintupleo_power import watch
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -162,6 +163,37 @@ class QuintupleoManagement(base.ManagementInterface):
                 f'and not {mode}, which hw_firmware_type of its image '
                 'decides: make the server from another image, or set '
                 f'capabilities boot_mode:{current} on the node')
+
+    @METRICS.timer('QuintupleoManagement.get_node_health')
+    def get_node_health(self, task):
+        """Get the health of the node's server; Ironic 39 asks for it.
+
+        Power sync asks right after the power state, whose reading serves.
+
+        :param task: a task from TaskManager.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: DriverOperationError if the host cloud cannot be asked.
+        :raises: UnsupportedDriverExtension if this Ironic knows no health.
+        :returns: CRITICAL if what Ironic deployed is gone, or the server is
+            in ERROR; WARNING if it was changed otherwise behind Ironic's
+            back, or takes no power request; OK.
+        """
+        states = compat.health_states
+        if states is None:
+            raise exception.UnsupportedDriverExtension(
+                driver=task.node.driver, extension='get_node_health')
+        info = driver_info.parse(task.node)
+        with exceptions.translated(info):
+            host = cloud.get(info.credentials)
+            server = host.server(info.server, CONF[GROUP].server_list_max_age)
+            finding = watch.find(task, info, host, server)
+        if (finding and finding.kind.severe) or (
+                server.state.vm_state == 'error'):
+            return states.HealthState.CRITICAL
+        if finding or transitions.refusal(server.state):
+            return states.HealthState.WARNING
+        return states.HealthState.OK
 
     def get_sensors_data(self, task):
         """Get no sensor data: a Nova server has no sensors.

@@ -27,12 +27,15 @@ from oslo_log import log
 from quintupleo_power import boot_device
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import drift
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
 from quintupleo_power import interrupted
 from quintupleo_power import transitions
+from quintupleo_power import watch
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -97,6 +100,11 @@ class QuintupleoPower(base.PowerInterface):
                 _require_rescue(host, server)
                 _rescue_image(task.node, info, host, server)
                 _warn_of_a_slow_stop(task.node, host, server)
+            # Where Ironic is about to act it is not stopped: deploying anew
+            # is what helps.
+            finding = task.shared and watch.find(task, info, host, server)
+            if finding:
+                raise transitions.Refused(finding.sentence)
 
     @METRICS.timer('QuintupleoPower.get_power_state')
     def get_power_state(self, task):
@@ -115,7 +123,8 @@ class QuintupleoPower(base.PowerInterface):
         with exceptions.translated(info):
             # Under an exclusive lock Ironic is about to change the power, and
             # leaves it as it is if this says that it is so already.
-            server = cloud.get(info.credentials).server(
+            host = cloud.get(info.credentials)
+            server = host.server(
                 info.server,
                 CONF[GROUP].server_list_max_age if task.shared else 0.0)
             is_on = transitions.is_on(server.state)
@@ -128,6 +137,8 @@ class QuintupleoPower(base.PowerInterface):
                                 {'node': task.node.uuid, 'reason': sentence})
                     return states.ERROR
                 raise errors.HostCloudError(sentence)
+            if task.shared:
+                _watch(task, info, host, server)
         return states.POWER_ON if is_on else states.POWER_OFF
 
     @METRICS.timer('QuintupleoPower.set_power_state')
@@ -198,6 +209,19 @@ def _require_rescue(host, server):
             f'network: {obstacle}')
 
 
+def _watch(task, info, host, server):
+    """Tell of what somebody else did to a server.
+
+    :raises: HostCloudError if another server has come in its place, whose
+        power is not the node's.
+    """
+    finding = watch.find(task, info, host, server)
+    if finding and finding.kind is drift.Kind.REPLACED:
+        raise errors.HostCloudError(finding.sentence)
+    if finding:
+        watch.tell(task.node, finding)
+
+
 def _is_about_to_leave_error(task, server):
     """Whether Ironic reads the power state of an ERROR in order to change it.
 
@@ -217,12 +241,14 @@ class _Course:
     :ivar sent: actions that were sent, the last of them without success for
         all that is known.
     :ivar refused_in: the server's state when Nova refused an action last.
+    :ivar server: the server after the last action that ended well.
     :ivar conflicts: how often Nova refused an action.
     :ivar failures: how often the host cloud failed.
     """
 
     sent: list = dataclasses.field(default_factory=list)
     refused_in: transitions.ServerState | None = None
+    server: servers.Server | None = None
     conflicts: int = 0
     failures: int = 0
 
@@ -252,6 +278,8 @@ def _fulfil(node, request, timeout):
                 cloud.failed(info.credentials, exc)
                 interrupted.look(node)
                 time.sleep(pause)
+    if course.server:
+        watch.after_action(node, course.server)
     if booted:
         boot_device.booted(node)
 
@@ -277,6 +305,7 @@ def _carry_out(node, info, host, request, device, deadline, course):
     server = host.settle(server, deadline)
     if course.sent:
         if _has_booted(server, request, device, course.sent[-1]):
+            course.server = server
             return True
         if (request is transitions.Request.POWER_ON
                 and any(action.boots for action in course.sent)):
@@ -284,6 +313,8 @@ def _carry_out(node, info, host, request, device, deadline, course):
             request = transitions.Request.REBOOT
     elif not _nova_checks(server, request, device):
         server = host.settle(host.server(info.server), deadline)
+    if not course.sent:
+        watch.before_action(node, host, server)
     actions = _plan(server, request, device)
     # Known before the first action: a missing image must not leave a
     # sequence half done.
@@ -296,9 +327,12 @@ def _carry_out(node, info, host, request, device, deadline, course):
                'state': server.state,
                'actions': [action.value for action in actions]})
     for action in actions:
+        if not course.sent:
+            watch.acting(node)
         course.sent.append(action)
         try:
             server = host.run(info.server, server, action, deadline, image)
+            course.server = server
         except errors.Conflict as exc:
             course.sent.pop()
             _require_another_state(host, info, server, course, exc)

@@ -38,6 +38,9 @@ class Server:
     :ivar fault: Nova's fault message of a server in ERROR, or None.
     :ivar updated: when Nova changed it last, by Nova's clock.
     :ivar image_id: UUID of its image; None if it boots from a volume.
+    :ivar flavor: name of its flavor, or its identifier where the compute API
+        is older than 2.47.
+    :ivar launched_at: when Nova spawned, rescued or rebuilt it last.
     :ivar image_properties: properties of that image as the server was made,
         or None where the compute API is older than 2.98.
     """
@@ -54,6 +57,8 @@ class Server:
     fault: str | None = None
     updated: str | None = None
     image_id: str | None = None
+    flavor: str | None = None
+    launched_at: str | None = None
     image_properties: dict | None = dataclasses.field(
         default=None, hash=False)
 
@@ -81,11 +86,18 @@ class Server:
                 fault=(body.get('fault') or {}).get('message'),
                 updated=body.get('updated'),
                 image_id=image.get('id'),
+                flavor=_flavor(body),
+                launched_at=body.get('OS-SRV-USG:launched_at'),
                 image_properties=image.get('properties'))
         except (AttributeError, KeyError, TypeError) as exc:
             raise errors.ServerError(
                 'The host cloud describes a server in a form that Nova does '
                 f'not have ({type(exc).__name__}: {exc})')
+
+
+def _flavor(body):
+    flavor = body.get('flavor') or {}
+    return flavor.get('original_name') or flavor.get('id')
 
 
 def _extra_specs(body):

@@ -105,6 +105,8 @@ class Server:
     volumes: tuple = ()
     extra_specs: dict = dataclasses.field(default_factory=dict)
     updated: str = '2026-01-01T00:00:00'
+    flavor: str = 'tiny'
+    launched_at: str = '2026-01-01T00:00:00.000000'
 
 
 @dataclasses.dataclass
@@ -230,6 +232,17 @@ class FakeHostCloud(fixtures.Fixture):
         :param power_state: the same for the guest.
         """
         self._action_errors[action] = (details, fault, vm_state, power_state)
+
+    def change_behind(self, server, action, **changes):
+        """Let somebody else do something to a server, at another time."""
+        time = '2026-01-02T00:00:00.000000'
+        self.events[f'req-{uuidutils.generate_uuid()}'] = {
+            'action': action, 'instance_uuid': server.id,
+            'start_time': time, 'events': []}
+        server.launched_at = time
+        server.updated = time[:19]
+        for name, value in changes.items():
+            setattr(server, name, value)
 
     def forget_requests(self):
         """Count requests from here."""
@@ -387,7 +400,9 @@ class FakeHostCloud(fixtures.Fixture):
             'OS-EXT-STS:power_state': server.power_state,
             'OS-EXT-STS:task_state': task,
             'image': self._image_of(server),
-            'flavor': {'extra_specs': server.extra_specs},
+            'flavor': {'original_name': server.flavor,
+                       'extra_specs': server.extra_specs},
+            'OS-SRV-USG:launched_at': server.launched_at,
             'os-extended-volumes:volumes_attached': [
                 {'id': volume['id']} for volume in server.volumes]}
         if server.fault:

@@ -20,6 +20,7 @@ from ironic.common import states
 from ironic.conductor import utils
 import requests
 
+from quintupleo_power import boot_device
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import servers
@@ -604,7 +605,7 @@ class TroubleTestCase(PowerTestCase):
 
     def assert_one_time_device_is_consumed(self):
         self.node.refresh()
-        self.assertEqual({}, self.node.driver_internal_info)
+        self.assertNotIn(boot_device.ONCE_KEY, self.node.driver_internal_info)
 
 
 class GetPowerStateTestCase(PowerTestCase):
@@ -793,7 +794,8 @@ class RequestCountTestCase(PowerTestCase):
 
     def test_plan_of_two_actions_is_made_from_a_fresh_reading(self):
         self.set_server('rescued', RUNNING)
-        self.validate()
+        with self.acquire() as task:
+            task.driver.power.validate(task)
         # The agent has switched itself off since.
         self.server.power_state = SHUTDOWN
         self.set_power(states.POWER_OFF)

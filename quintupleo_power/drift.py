@@ -1,0 +1,178 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What was done to a server behind Ironic's back.
+
+This module is pure, like :mod:`quintupleo_power.transitions`. It compares
+what Nova tells of a server with what it told when Ironic acted on it last.
+Nova gives a server a new ``launched_at`` when it spawns, rescues, resizes or
+rebuilds it, so that its own record of actions has to be read only then.
+"""
+
+import dataclasses
+import enum
+
+from quintupleo_power import transitions
+
+# Nova's names of actions, and what each did to the server, where that leaves
+# a new disk.
+DISK_LOST = {
+    'rebuild': 'was rebuilt',
+    'evacuate': 'was evacuated from a host that failed',
+}
+
+
+class Kind(enum.Enum):
+    """What happened, the worst first."""
+
+    REPLACED = 'another server has its name'
+    DISK_LOST = 'its disk is new'
+    MAYBE_DISK_LOST = 'its disk may be new'
+    RESCUE_ENDED = 'it was unrescued'
+    RESCUED = 'it was rescued'
+    RESIZED = 'its flavor is another'
+
+    @property
+    def severe(self):
+        """Whether what Ironic deployed is gone for all that is known."""
+        return self in (Kind.REPLACED, Kind.DISK_LOST)
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that is not as Ironic left it.
+
+    :ivar kind: a :class:`Kind`.
+    :ivar sentence: what happened and what to do.
+    """
+
+    kind: Kind
+    sentence: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What is kept of a server with the node when Ironic has acted on it.
+
+    :ivar server: UUID.
+    :ivar launched_at: when Nova launched it last.
+    :ivar updated: when Nova changed it last, by Nova's clock.
+    :ivar image: UUID of its image, or None.
+    :ivar flavor: name of its flavor.
+    :ivar device: what it was booted from, 'disk' or 'pxe'; None where the
+        server asks the network by itself.
+    :ivar lost: how the node's disk was lost before Ironic acted again, or
+        None; a power request does not bring back what was deployed.
+    """
+
+    server: str
+    launched_at: str | None
+    updated: str | None
+    image: str | None
+    flavor: str | None
+    device: str | None
+    lost: str | None = None
+
+    @classmethod
+    def of(cls, server, lost=None):
+        """Keep a server as it is.
+
+        :param server: a :class:`quintupleo_power.host_cloud.servers.Server`.
+        :param lost: see the attribute.
+        """
+        return cls(server=server.id, launched_at=server.launched_at,
+                   updated=server.updated, image=server.image_id,
+                   flavor=server.flavor, device=_device(server), lost=lost)
+
+
+def find(seen, server, deployed, actions):
+    """Tell the worst that happened to a server.
+
+    :param seen: a :class:`Seen`.
+    :param server: the server as it is now.
+    :param deployed: whether the node has a system on its disk by Ironic.
+    :param actions: function that returns Nova's record of actions, as
+        (action, time) since ``seen.updated``, or None if it does not tell.
+    :returns: a :class:`Finding`, or None.
+    """
+    if server.state.task_state:
+        # What is under way may be Ironic's own doing.
+        return None
+    if server.id != seen.server:
+        return _replaced(seen, server) if deployed else None
+    return ((_disk(seen, server, actions) if deployed else None)
+            or _boot(seen, server) or _flavor(seen, server))
+
+
+def _replaced(seen, server):
+    return Finding(Kind.REPLACED, (
+        f"'{server.name}' is server {server.id} now and was server "
+        f'{seen.server} when Ironic acted last: what was deployed is not on '
+        'it; deploy the node again, or set driver_info/quintupleo_server to '
+        'the UUID of the right server'))
+
+
+def _disk(seen, server, actions):
+    if seen.lost:
+        return Finding(Kind.DISK_LOST, seen.lost)
+    if seen.launched_at == server.launched_at and seen.image == (
+            server.image_id):
+        return None
+    since = actions()
+    for action, time in since or []:
+        if action in DISK_LOST:
+            return _disk_lost(server, f'{DISK_LOST[action]} at {time}')
+    if seen.image != server.image_id:
+        return _disk_lost(server, 'was rebuilt from another image')
+    if since is None:
+        return Finding(Kind.MAYBE_DISK_LOST, (
+            f'Server {server.id} was launched anew at {server.launched_at}, '
+            'not by Ironic, and the host cloud does not tell why: if it was '
+            'rebuilt, what was deployed on its disk is gone'))
+    return None
+
+
+def _disk_lost(server, how):
+    return Finding(Kind.DISK_LOST, (
+        f'Server {server.id} {how}, not by Ironic: what was deployed on its '
+        'disk is gone; deploy the node again'))
+
+
+def _boot(seen, server):
+    now = _device(server)
+    if seen.device is None or now in (None, seen.device):
+        return None
+    if now == transitions.Device.PXE.value:
+        return Finding(Kind.RESCUED, (
+            f'Server {server.id} was rescued, not by Ironic: it runs from a '
+            'rescue image; reboot the node to boot what is wished for it'))
+    return Finding(Kind.RESCUE_ENDED, (
+        f'Server {server.id} was booted from the network by Ironic and is '
+        f'{server.status} now: somebody ended that, and what ran from the '
+        'network does not run any more; begin anew what the node was doing'))
+
+
+def _flavor(seen, server):
+    if seen.flavor == server.flavor:
+        return None
+    return Finding(Kind.RESIZED, (
+        f'Server {server.id} was resized, not by Ironic, from flavor '
+        f"'{seen.flavor}' to '{server.flavor}': inspect the node again, and "
+        'see that its properties and resource class still fit'))
+
+
+def _device(server):
+    """What a server boots from, None if its state does not tell."""
+    if server.network_first or server.state.vm_state in (
+            'error', 'building', 'deleted', 'unknown'):
+        return None
+    return transitions.device_in_use(server.state).value

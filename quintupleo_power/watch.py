@@ -1,0 +1,171 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What Ironic knew of a node's server, kept with the node and compared.
+
+It is kept when a power request is done and looked at where Ironic only asks:
+power sync, validation, node health. None of these needs a request more for
+it, unless something is not as it was.
+"""
+
+import dataclasses
+
+from ironic.common import states
+from ironic.conductor import utils as conductor_utils
+from ironic import objects
+from oslo_log import log
+
+from quintupleo_power import drift
+from quintupleo_power.host_cloud import errors
+from quintupleo_power import transitions
+
+LOG = log.getLogger(__name__)
+
+KEY = 'quintupleo_seen'
+
+# Where a node has on its disk what Ironic deployed. A deployment, a cleaning
+# or a tear-down takes the server as it is.
+_DEPLOYED = frozenset((
+    states.ACTIVE,
+    states.RESCUE, states.RESCUING, states.RESCUEWAIT, states.RESCUEFAIL,
+    states.UNRESCUING, states.UNRESCUEFAIL,
+    states.SERVICING, states.SERVICEWAIT, states.SERVICEFAIL))
+
+# Sentences that were told by this conductor, by node.
+_told = {}
+
+# What Nova recorded about a launch, by node: that does not change any more.
+_records = {}
+
+_SECONDS = len('2026-01-01T00:00:00')
+
+
+def before_action(node, host, server):
+    """See what Ironic's own action is about to cover up.
+
+    :param node: an Ironic node, locked; is saved if that changes it.
+    :param host: its :class:`quintupleo_power.host_cloud.cloud.HostCloud`.
+    :param server: its server.
+    :raises: Refused if it is not the server that the node's system is on.
+    """
+    finding = _find(node, host, server)
+    if finding is None:
+        return
+    tell(node, finding)
+    if finding.kind is drift.Kind.REPLACED:
+        raise transitions.Refused(finding.sentence)
+    if finding.kind is drift.Kind.DISK_LOST:
+        _keep(node, dataclasses.replace(_seen(node), lost=finding.sentence))
+
+
+def acting(node):
+    """Forget what the server was booted from: that is about to change.
+
+    Nothing is claimed of it when the action is lost sight of.
+
+    :param node: an Ironic node, locked; is saved if that changes it.
+    """
+    seen = _seen(node)
+    if seen and seen.device:
+        _keep(node, dataclasses.replace(seen, device=None))
+
+
+def after_action(node, server):
+    """Keep what a server is like when Ironic has acted on it.
+
+    :param node: an Ironic node, locked; is saved.
+    :param server: its server.
+    """
+    seen = _seen(node)
+    lost = seen.lost if seen and _is_deployed(node) else None
+    _keep(node, drift.Seen.of(server, lost))
+
+
+def find(task, info, host, server):
+    """Tell what is not as Ironic left it, where Ironic only asks.
+
+    :param task: a task from TaskManager.
+    :param info: the node's settings.
+    :param host: its host cloud.
+    :param server: its server, as read a few seconds ago at most.
+    :returns: a :class:`drift.Finding`, or None.
+    """
+    finding = _find(task.node, host, server)
+    if finding is None or _told.get(task.node.uuid) == finding.sentence:
+        return finding
+    # A shared lock does not keep Ironic from acting meanwhile, and what was
+    # read may be older than what that left.
+    node = objects.Node.get_by_uuid(task.context, task.node.uuid)
+    if task.shared and node.reservation:
+        return None
+    return _find(node, host, host.server(info.server))
+
+
+def tell(node, finding):
+    """Put a finding into the log and the node's history, once.
+
+    :param node: an Ironic node.
+    :param finding: a :class:`drift.Finding`.
+    """
+    if _told.get(node.uuid) == finding.sentence:
+        return
+    _told[node.uuid] = finding.sentence
+    LOG.warning('Node %(node)s: %(sentence)s',
+                {'node': node.uuid, 'sentence': finding.sentence})
+    conductor_utils.node_history_record(
+        node, event=finding.sentence, event_type=states.MONITORING)
+
+
+def _find(node, host, server):
+    seen = _seen(node)
+    if seen is None:
+        return None
+    return drift.find(seen, server, _is_deployed(node),
+                      lambda: _actions(node, host, seen, server))
+
+
+def _actions(node, host, seen, server):
+    """Read what was done with a server, once for each new launch of it."""
+    key = (server.id, server.launched_at, seen.updated)
+    known_key, known = _records.get(node.uuid, (None, None))
+    if key == known_key:
+        return known
+    if not seen.updated or not server.updated:
+        return None
+    try:
+        known = [(row['action'], row['start_time'][:_SECONDS])
+                 for row in host.actions_since(server, seen.updated)]
+    except errors.HostCloudError as exc:
+        LOG.debug('The host cloud does not tell what was done with server '
+                  '%(server)s of node %(node)s: %(reason)s',
+                  {'server': server.id, 'node': node.uuid, 'reason': exc})
+        return None
+    _records[node.uuid] = key, known
+    return known
+
+
+def _seen(node):
+    kept = node.driver_internal_info.get(KEY)
+    if not kept:
+        return None
+    names = [field.name for field in dataclasses.fields(drift.Seen)]
+    # Another release of the driver may have kept more or less.
+    return drift.Seen(**{name: kept.get(name) for name in names})
+
+
+def _keep(node, seen):
+    node.set_driver_internal_info(KEY, dataclasses.asdict(seen))
+    node.save()
+
+
+def _is_deployed(node):
+    return node.provision_state in _DEPLOYED
