@@ -64,7 +64,8 @@ def before_action(node, host, server):
     if finding.kind is drift.Kind.REPLACED:
         raise transitions.Refused(finding.sentence)
     if finding.kind is drift.Kind.DISK_LOST:
-        _keep(node, dataclasses.replace(_seen(node), lost=finding.sentence))
+        _set(node, dataclasses.replace(_seen(node), lost=finding.sentence))
+        node.save()
 
 
 def acting(node):
@@ -76,18 +77,21 @@ def acting(node):
     """
     seen = _seen(node)
     if seen and seen.device:
-        _keep(node, dataclasses.replace(seen, device=None))
+        _set(node, dataclasses.replace(seen, device=None))
+        node.save()
 
 
 def after_action(node, server):
     """Keep what a server is like when Ironic has acted on it.
 
-    :param node: an Ironic node, locked; is saved.
+    Ironic saves the node when a request is done.
+
+    :param node: an Ironic node, locked.
     :param server: its server.
     """
     seen = _seen(node)
     lost = seen.lost if seen and _is_deployed(node) else None
-    _keep(node, drift.Seen.of(server, lost))
+    _set(node, drift.Seen.of(server, lost))
 
 
 def find(task, info, host, server):
@@ -162,9 +166,8 @@ def _seen(node):
     return drift.Seen(**{name: kept.get(name) for name in names})
 
 
-def _keep(node, seen):
+def _set(node, seen):
     node.set_driver_internal_info(KEY, dataclasses.asdict(seen))
-    node.save()
 
 
 def _is_deployed(node):

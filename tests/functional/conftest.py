@@ -88,9 +88,25 @@ class Deployment:
         finally:
             self._restart({'cloud': lab.CLOUD})
 
-    def _restart(self, credentials):
+    @contextlib.contextmanager
+    def options(self, *lines, credentials=None):
+        """Give Ironic more lines of configuration.
+
+        :param lines: sections and options.
+        :param credentials: of [quintupleo], instead of the usual ones.
+        """
+        self._restart(credentials or {'cloud': lab.CLOUD}, *lines)
+        try:
+            yield
+        finally:
+            self._restart({'cloud': lab.CLOUD})
+
+    def _restart(self, credentials, *lines):
         self.ironic.stop()
         self.ironic.configure('lo', credentials)
+        with open(self.ironic.conf, 'a') as conf:
+            # Sections may be there before; what comes last counts.
+            conf.write('\n'.join(['', *lines, '']))
         with progress.Progress('test').stage('Ironic') as stage:
             self.ironic.start(stage, api_only=True)
 

@@ -31,7 +31,6 @@ import pytest
 import yaml
 
 from onebox import lab
-from onebox import progress
 from onebox import system
 from tests.functional import recorder as recording
 
@@ -166,27 +165,16 @@ def stage(deployment):
     recorder = recording.Recorder(
         f'{identity.scheme}://{identity.netloc}',
         f'{compute.scheme}://{compute.netloc}')
-    service = deployment.ironic
-    log = service.logs / 'ironic-loud.log'
+    log = deployment.ironic.logs / 'ironic-loud.log'
     log.unlink(missing_ok=True)
     found = Stage(deployment, recorder, log)
-    service.stop()
-    service.configure('lo', {
-        'auth_type': 'password', **entry.get_auth_args(),
-        'auth_url': found.identity,
-        'endpoint_override': f'{recorder.url}/compute/v2.1'})
-    with open(service.conf, 'a') as conf:
-        conf.write(LOUD.format(log=log, recorder=recorder.url))
-    with progress.Progress('test').stage('Ironic') as shown:
-        service.start(shown, api_only=True)
-    try:
+    with deployment.options(
+            LOUD.format(log=log, recorder=recorder.url), credentials={
+                'auth_type': 'password', **entry.get_auth_args(),
+                'auth_url': found.identity,
+                'endpoint_override': f'{recorder.url}/compute/v2.1'}):
         yield found
-    finally:
-        service.stop()
-        recorder.close()
-        service.configure('lo', {'cloud': lab.CLOUD})
-        with progress.Progress('test').stage('Ironic') as shown:
-            service.start(shown, api_only=True)
+    recorder.close()
 
 
 @pytest.fixture(scope='module')
