@@ -57,6 +57,14 @@ def test_server_name_unknown(check):
     assert "No server is named 'nobody'" in check('nobody')
 
 
+@pytest.mark.parametrize('name', (
+    '../servers', 'detail?all_tenants=1', '%2e%2e%2f', '#', '.*', '(', '[a-',
+    '\\', '^$', 'a b', "' OR 1=1 --", '{0.__class__}', '%s', 'é',
+    '\U0001f980', 'x' * 255))
+def test_server_name_that_tries_more(check, name):
+    assert f"No server is named '{name}'" in check(name)
+
+
 def test_server_name_not_unique(deployment, check):
     twins = [deployment.server(name='twin') for _ in range(2)]
     reason = check('twin')
