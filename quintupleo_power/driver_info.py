@@ -43,14 +43,15 @@ OPTIONAL_PROPERTIES = {
     'quintupleo_application_credential_id': (
         'Application credential to use for this node instead of the '
         'configured credentials. Optional.'),
-    'quintupleo_application_credential_secret': (
-        'Secret of that application credential. Optional.'),
     'quintupleo_region_name': (
         'Region of the host cloud. Default: the configured one. Optional.'),
     'quintupleo_rescue_image': (
         'UUID or name of the image to boot from the network with, instead '
         'of [quintupleo]rescue_image_bios or rescue_image_uefi. Optional.'),
 }
+_SECRET_KEY = 'quintupleo_application_credential_secret'  # nosec B105
+OPTIONAL_PROPERTIES[_SECRET_KEY] = (
+    'Secret of that application credential. Optional.')
 COMMON_PROPERTIES = REQUIRED_PROPERTIES | OPTIONAL_PROPERTIES
 
 _LONGEST = 255

@@ -34,7 +34,13 @@ REPOSITORY = ironic.REPOSITORY
 TEST_REQUIREMENTS = REPOSITORY / 'test-requirements.txt'
 # They test the tools, which do not run on Ironic's libraries.
 TESTS_OF_TOOLS = REPOSITORY / 'tests' / 'unit' / 'onebox'
-LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1')
+LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
+           'bandit==1.9.4')
+# What bandit does not look for in tools, which nobody runs with input of
+# others: programs that are run (B404, B603, B607: never through a shell),
+# passwords (B105: of clouds that listen on loopback), XML (B314, B405: of our
+# own pytest). The driver has no exception.
+TOOLS_MAY = 'B105,B314,B404,B405,B603,B607'
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell), unit (seconds), functional
 (a real Nova API with a fake hypervisor) and e2e (real guests; minutes). All of
@@ -230,7 +236,12 @@ class Tests:
                 # E043 takes "(( a == b )) || die" for a mistake.
                 self._call([venv / 'bin' / 'bashate', '--ignore',
                             'E006,E043', *shell]),
-                self._call(['shellcheck', '--external-sources', *shell])]
+                self._call(['shellcheck', '--external-sources', *shell]),
+                self._call([venv / 'bin' / 'bandit', '--quiet',
+                            '--recursive', 'quintupleo_power']),
+                self._call([venv / 'bin' / 'bandit', '--quiet', '--skip',
+                            TOOLS_MAY, '--recursive', 'tools',
+                            'benchmarks'])]
             self._require(all(results), 'lint')
 
     def _require(self, passed, title):
