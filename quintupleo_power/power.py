@@ -131,7 +131,8 @@ class QuintupleoPower(base.PowerInterface):
             if is_on is None:
                 sentence = (
                     f'Server {server.id} is {server.status}, neither on nor '
-                    f'off: {_fault(server)}')
+                    'off: '
+                    + (transitions.refusal(server.state) or _fault(server)))
                 if _is_about_to_leave_error(task, server):
                     LOG.warning('Node %(node)s: %(reason)s',
                                 {'node': task.node.uuid, 'reason': sentence})

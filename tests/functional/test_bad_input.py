@@ -60,7 +60,7 @@ def test_server_name_unknown(check):
 @pytest.mark.parametrize('name', (
     '../servers', 'detail?all_tenants=1', '%2e%2e%2f', '#', '.*', '(', '[a-',
     '\\', '^$', 'a b', "' OR 1=1 --", '{0.__class__}', '%s', 'é',
-    '\U0001f980', 'x' * 255))
+    'x' * 255))
 def test_server_name_that_tries_more(check, name):
     assert f"No server is named '{name}'" in check(name)
 
@@ -121,7 +121,7 @@ def test_deleted_server_is_not_off(deployment):
     deployment.manage(node)
     deployment.cloud.compute.delete_server(server, force=False)
     deployment.cloud.compute.wait_for_delete(server, interval=0.3)
-    with pytest.raises(Exception, match='does not exist'):
+    with pytest.raises(Exception, match='does not exist|was deleted'):
         deployment.nodes.set_power_state(node.id, 'power off', 'power off')
     assert deployment.api.get_node(node.id).power_state == 'power on'
     deployment.api.delete_node(node.id)

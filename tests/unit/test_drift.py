@@ -340,8 +340,14 @@ class WatchTestCase(base.DriverTestCase):
 
     def test_soft_deleted(self):
         self.set_server('soft-delete')
-        self.assertEqual(1, self.sync())
-        self.assertRaises(exception.InvalidParameterValue, self.validate)
+        self.config(power_state_sync_max_retries=0, group='conductor')
+        self.sync()
+        self.node.refresh()
+        self.assertIn('openstack server restore',
+                      self.node.maintenance_reason)
+        error = self.assertRaises(exception.InvalidParameterValue,
+                                  self.validate)
+        self.assert_says(error, 'openstack server restore')
 
     def test_resize_that_waits_to_be_confirmed(self):
         self.host_cloud.change_behind(self.server, 'resize', flavor='large',
