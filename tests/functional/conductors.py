@@ -42,7 +42,7 @@ JSON_RPC_PORT = 8089
 
 # Seconds; as short as a busy machine allows, so that a take-over is soon.
 HEARTBEAT_INTERVAL = 1
-HEARTBEAT_TIMEOUT = 5
+HEARTBEAT_TIMEOUT = 4
 
 COMMON_CONF = '''\
 [DEFAULT]

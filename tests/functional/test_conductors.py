@@ -71,11 +71,9 @@ KILLS = [
         {'stop': STOP, 'start': START},
         {'hard reboot': HARD, 'soft reboot': SOFT},
         {'rescue': RESCUE, 'rescue from off': RESCUE},
-        {'unrescue': UNRESCUE},
-        {'unrescue, stop': UNRESCUE},
-        {'unrescue, stop': STOP},
-        {'unrescue, rescue': UNRESCUE},
-        {'unrescue, rescue': RESCUE})
+        {'unrescue': UNRESCUE, 'unrescue, stop': UNRESCUE,
+         'unrescue, rescue': UNRESCUE},
+        {'unrescue, stop': STOP, 'unrescue, rescue': RESCUE})
     for held in (REQUEST, ANSWER)]
 
 ABORTED_BY_IRONIC = (
@@ -97,6 +95,21 @@ class Cluster:
         self._nodes = lab.Nodes(pair, images=None)
         self.api = self._nodes.connection.baremetal
         self.kills = 0
+        # Nova makes servers while the tests wait for a take-over.
+        self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self._ahead = [self._pool.submit(deployment.server)
+                       for _ in range(2)]
+
+    def server(self):
+        """The UUID of a new server."""
+        self._ahead.append(self._pool.submit(self.deployment.server))
+        return self._ahead.pop(0).result().id
+
+    def close(self):
+        """Delete the servers that nobody has used."""
+        for ahead in self._ahead:
+            self.compute.delete_server(ahead.result())
+        self._pool.shutdown()
 
     def reach(self, node_id, steps):
         """Ask for boot devices and power states, and wait for each."""
@@ -222,6 +235,7 @@ def cluster(deployment):
         pair.start()
         found = Cluster(deployment, pair)
         yield found
+        found.close()
         print(f'\n{found.kills} conductors were killed')
     finally:
         pair.remove()
@@ -232,7 +246,7 @@ def machines(cluster):
     """A function that makes machines of one conductor."""
     with contextlib.ExitStack() as made:
         def make(number=1):
-            servers = [cluster.deployment.server().id for _ in range(number)]
+            servers = [cluster.server() for _ in range(number)]
             cluster.pair.wait_started()
             found = []
             for server in servers:
@@ -420,7 +434,7 @@ def test_power_sync_that_restores_a_state(cluster, machines, held):
 
 
 def test_verification(cluster):
-    machine = Machine(cluster, None, cluster.deployment.server().id)
+    machine = Machine(cluster, None, cluster.server())
     cluster.pair.wait_started()
     point = relay.Point(REQUEST, 'GET', machine.server)
     with cluster.pair.nova.hold(point):
