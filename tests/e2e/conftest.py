@@ -33,7 +33,7 @@ def lab():
     with minicloud.lock(everything.cloud):
         everything.cloud = settings.Settings()
         try:
-            everything.prepare()
+            everything.prepare(network_first=True)
             everything.furnish()
             yield everything
         finally:

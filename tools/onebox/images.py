@@ -20,11 +20,17 @@ TOOLS = pathlib.Path(__file__).resolve().parents[1]
 
 # Builder, its --output below the cache, the files that it makes there.
 BUILDERS = {
-    'iPXE rescue image': ('build-ipxe-image', 'ipxe.iso', ('ipxe.iso',)),
-    'agent ramdisk': ('build-agent-ramdisk', '.',
+    'iPXE rescue image': (('build-ipxe-image',), 'ipxe.iso', ('ipxe.iso',)),
+    'iPXE network-first image': (
+        ('build-ipxe-image', '--network-first'), 'ipxe-network-first.iso',
+        ('ipxe-network-first.iso',)),
+    'agent ramdisk': (('build-agent-ramdisk',), '.',
                       ('agent.kernel', 'agent.ramdisk')),
-    'Debian disk image': ('build-disk-image', 'debian.raw', ('debian.raw',)),
+    'Debian disk image': (('build-disk-image',), 'debian.raw',
+                          ('debian.raw',)),
 }
+# What a rescue and a deployment take.
+USUAL = ('iPXE rescue image', 'agent ramdisk', 'Debian disk image')
 
 
 class Images:
@@ -38,6 +44,7 @@ class Images:
         self.folder = pathlib.Path(cache) / 'images'
         self._logs = pathlib.Path(logs)
         self.rescue = self.folder / 'ipxe.iso'
+        self.network_first = self.folder / 'ipxe-network-first.iso'
         self.agent_kernel = self.folder / 'agent.kernel'
         self.agent_ramdisk = self.folder / 'agent.ramdisk'
         self.disk = self.folder / 'debian.raw'
@@ -49,17 +56,18 @@ class Images:
         :raises: Error that names the builder's log.
         """
         builder, output, made = BUILDERS[title]
-        mark = self.folder / (builder + '.recipe')
-        recipe = self._recipe(builder)
+        name = ''.join(builder)
+        mark = self.folder / (name + '.recipe')
+        recipe = self._recipe(builder[0])
         system.make_dir(self.folder)
         if (mark.exists() and mark.read_text() == recipe
                 and all((self.folder / name).exists() for name in made)):
             return
-        log = self._logs / (builder + '.log')
+        log = self._logs / (name + '.log')
         log.unlink(missing_ok=True)
         mark.unlink(missing_ok=True)
-        system.run([TOOLS / builder, '--output', self.folder / output],
-                   log=log)
+        system.run([TOOLS / builder[0], *builder[1:], '--output',
+                    self.folder / output], log=log)
         system.write_file(mark, recipe, 0o644)
 
     @staticmethod

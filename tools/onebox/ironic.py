@@ -101,6 +101,7 @@ dhcp_provider = none
 lock_path = {root}/lock
 
 [pxe]
+ipxe_fallback_script = next-device.ipxe
 images_path = {root}/pxe-images
 instance_master_path = {root}/master
 tftp_master_path = {root}/tftp-master
@@ -114,6 +115,13 @@ kernel_append_params = {agent_parameters}
 [service_catalog]
 auth_type = none
 endpoint_override = http://{address}:{http_port}
+'''
+
+# For a machine that Ironic has nothing for: a network-first server then goes
+# on to its disk.
+NEXT_DEVICE = '''\
+#!ipxe
+exit 1
 '''
 
 # What the driver asks of the host cloud is worth reading here; keystoneauth
@@ -260,6 +268,8 @@ class Ironic:
             'agent_parameters': AGENT_PARAMETERS,
             'log_levels': LOG_LEVELS}
         system.write_file(self.conf, IRONIC_CONF.format(**words))
+        system.write_file(self.root / 'http' / 'next-device.ipxe',
+                          NEXT_DEVICE, 0o644)
         system.write_file(self.root / 'dnsmasq.conf',
                           DNSMASQ_CONF.format(**words), 0o644)
         system.write_file(self.root / 'nginx.conf',

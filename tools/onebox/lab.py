@@ -40,15 +40,56 @@ class Machine:
     :ivar boot_mode: 'bios' or 'uefi'.
     :ivar mac: MAC address; agents ignore cards whose address begins with
         Neutron's usual fa.
+    :ivar disks: what its server has, a key of ``DISKS``.
     """
 
     name: str
     boot_mode: str
     mac: str
+    disks: str = 'image'
 
 
 MACHINES = (Machine('bios-0', 'bios', '20:57:f8:00:00:01'),
             Machine('uefi-0', 'uefi', '20:57:f8:00:00:02'))
+
+VOLUME_GIB = 6
+
+
+def _drive(boot_index, source, destination, **more):
+    return {'boot_index': boot_index, 'source_type': source,
+            'destination_type': destination, 'delete_on_termination': True,
+            **more}
+
+
+def _from_image(image_id):
+    return {'image_id': image_id}
+
+
+def _from_volume(image_id):
+    return {'block_device_mapping': [
+        _drive(0, 'image', 'volume', uuid=image_id, volume_size=VOLUME_GIB)]}
+
+
+def _cdrom_of_image(image_id):
+    return {'image_id': image_id, 'block_device_mapping': [
+        _drive(0, 'image', 'local', uuid=image_id),
+        _drive(1, 'blank', 'volume', volume_size=VOLUME_GIB)]}
+
+
+def _cdrom_of_volume(image_id):
+    return {'block_device_mapping': [
+        _drive(0, 'image', 'volume', uuid=image_id, volume_size=1,
+               device_type='cdrom', disk_bus='sata'),
+        _drive(1, 'blank', 'volume', volume_size=VOLUME_GIB)]}
+
+
+# What a server can have: the image's purpose, and how Nova is asked for it.
+DISKS = {
+    'image': ('empty', _from_image),
+    'volume': ('empty', _from_volume),
+    'network-first': ('network-first', _cdrom_of_image),
+    'network-first, all volumes': ('network-first', _cdrom_of_volume),
+}
 
 _WRONG_STATES = ('error', 'failed')
 
@@ -71,9 +112,17 @@ class HostCloud:
             load_envvars=False)
         return openstack.connection.Connection(config=config.get_one(entry))
 
-    def create_images(self, iso):
-        """Upload the rescue images and the empty ones."""
-        self.client('quintupleo', 'image', 'create', '--replace', '--iso', iso)
+    def create_images(self, iso, network_first_iso=None):
+        """Upload the rescue images and the empty ones.
+
+        :param iso: path of the rescue image.
+        :param network_first_iso: path of the network-first image, to have
+            that uploaded, too.
+        """
+        words = ['--iso', iso]
+        if network_first_iso:
+            words += ['--network-first-iso', network_first_iso]
+        self.client('quintupleo', 'image', 'create', '--replace', *words)
 
     def client(self, *words, cloud=CLOUD, check=True):
         """Run the openstack client.
@@ -116,10 +165,7 @@ class HostCloud:
         server = compute.find_server(machine.name)
         if server is None:
             server = compute.create_server(
-                name=machine.name,
-                image_id=self.connection.image.find_image(
-                    f'quintupleo-empty-{machine.boot_mode}',
-                    ignore_missing=False).id,
+                name=machine.name, **self._disks(machine),
                 flavor_id=compute.find_flavor(
                     FLAVOR, ignore_missing=False).id,
                 networks=[{'port': self._port(machine, network_id)}])
@@ -136,6 +182,12 @@ class HostCloud:
                 f'Nova did not build server {machine.name}: {exc}',
                 self._service.logs / 'nova-compute.log')
         return server.id
+
+    def _disks(self, machine):
+        purpose, make = DISKS[machine.disks]
+        return make(self.connection.image.find_image(
+            f'quintupleo-{purpose}-{machine.boot_mode}',
+            ignore_missing=False).id)
 
     def _port(self, machine, network_id):
         network = self.connection.network

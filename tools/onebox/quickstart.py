@@ -54,23 +54,30 @@ class Quickstart:
         self.host_cloud = None
         self.nodes = None
 
-    def prepare(self):
+    def prepare(self, network_first=False):
         """Install, build, and start all services.
 
         What can be built without the cloud is, while the cloud comes up.
+
+        :param network_first: whether to have what network-first servers
+            need, too: volumes and an image.
         """
+        titles = list(image_files.USUAL)
+        if network_first:
+            titles.append('iPXE network-first image')
         with self._shown.stage('Debian packages'):
             system.make_dir(self.ironic.logs, 0o700)
             system.install_packages(
-                ['python3-venv', *services.packages('libvirt'),
+                ['python3-venv', *services.packages('libvirt', network_first),
                  *ironic.PACKAGES], self.cloud.apt_log)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             built = {title: pool.submit(work) for title, work in (
                 ('Ironic and its clients', self.ironic.install),
                 *((title, lambda title=title: self.images.build(title))
-                  for title in image_files.BUILDERS))}
+                  for title in titles))}
             try:
-                minicloud.up(self.cloud, self._shown, 'libvirt')
+                minicloud.up(self.cloud, self._shown, 'libvirt',
+                             volumes=network_first)
                 with self._shown.stage('Images and Ironic') as stage:
                     for title, future in built.items():
                         stage.waiting(title)

@@ -120,7 +120,7 @@ class Tests:
                 self._each_release(tier, cloud)
         else:
             if tier == 'images':
-                self._rescue_image()
+                self._ipxe_images()
             self._pytest(tier, releases.NEWEST)
 
     def _each_release(self, tier, cloud=None):
@@ -213,10 +213,12 @@ class Tests:
             finally:
                 minicloud.down(cloud, self._shown)
 
-    def _rescue_image(self):
+    def _ipxe_images(self):
         system.install_packages(['qemu-system-x86', 'ovmf'],
                                 self._logs / 'packages.log')
-        images.Images(self._cache, self._logs).build('iPXE rescue image')
+        built = images.Images(self._cache, self._logs)
+        for title in ('iPXE rescue image', 'iPXE network-first image'):
+            built.build(title)
 
     def _lint(self):
         with self._shown.stage('lint: environment'):

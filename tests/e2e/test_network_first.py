@@ -1,0 +1,190 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Lives of nodes whose disks are volumes, the network-first ones among them.
+
+Two network-first machines, made in the two ways that there are; and a machine
+of the usual kind that boots from a volume.
+"""
+
+import json
+import subprocess
+
+import pytest
+
+from onebox import lab as onebox_lab
+from onebox.minicloud import settings
+from onebox import processes
+from onebox import progress
+from tests.e2e import lives as machine_lives
+
+MACHINES = (
+    onebox_lab.Machine('first-bios', 'bios', '20:57:f8:00:00:11',
+                       'network-first'),
+    onebox_lab.Machine('first-uefi', 'uefi', '20:57:f8:00:00:12',
+                       'network-first, all volumes'),
+    onebox_lab.Machine('volume-bios', 'bios', '20:57:f8:00:00:13', 'volume'),
+)
+
+
+def node_becomes_manageable(lab, stage, name):
+    lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
+    assert lab.nodes.node(name).power_state == 'power off'
+
+
+def node_is_available_without_cleaning(lab, stage, name):
+    # The other one is cleaned; this life need not be as long.
+    lab.nodes.connection.baremetal.update_node(name, automated_clean=False)
+    lab.nodes.provision(name, 'provide', 'available', stage, 120)
+
+
+def cleaning_makes_it_available(lab, stage, name):
+    lab.nodes.provision(name, 'provide', 'available', stage, 900)
+    assert 'start' in _actions(lab, name)
+
+
+def deployment_makes_it_active(lab, stage, name):
+    lab.nodes.deploy(name, stage, timeout=1200)
+    _system_is_up(lab, stage, name)
+
+
+def _system_is_up(lab, stage, name):
+    line = lab.wait_for_system(name, stage, timeout=900)
+    firmware = 'UEFI' if name.endswith('uefi') else 'BIOS'
+    assert f'hostname {name}' in line
+    assert 'root on /dev/vda' in line
+    assert f'firmware {firmware}' in line
+
+
+def it_asks_the_network_and_boots_its_disk(lab, stage, name):
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    _system_is_up(lab, stage, name)
+    console = lab.host_cloud.console_log(name)
+    assert 'quintupleo network-first image: iPXE' in console
+    assert 'going on to the next boot device' in console
+    assert _actions(lab, name)[-1] == 'reboot'
+
+
+def undeployed_node_is_cleaned_and_available(lab, stage, name):
+    lab.nodes.provision(name, 'deleted', 'available', stage, 900)
+    assert lab.nodes.node(name).power_state == 'power off'
+
+
+def nova_only_switched_it_on_and_off(lab, stage, name):
+    assert set(_actions(lab, name)) <= {'create', 'stop', 'start', 'reboot'}
+    assert all(message != 'Error'
+               for _, _, message in lab.host_cloud.actions(name))
+
+
+def pxe_is_a_rescue(lab, stage, name):
+    lab.nodes.set_boot_device(name, 'pxe', False)
+    lab.nodes.set_power_state(name, 'power on', 'power on')
+    processes.wait_for(
+        lambda: 'quintupleo rescue image' in lab.host_cloud.console_log(name),
+        120, f'{name} to show the rescue image')
+    assert _actions(lab, name)[-1] == 'rescue'
+
+
+def boot_mode_is_that_of_the_volumes_image(lab, stage, name):
+    # Not Ironic's default, which is UEFI.
+    assert lab.nodes.node(name).boot_mode == 'bios'
+
+
+def power_off_leaves_the_rescue(lab, stage, name):
+    lab.nodes.set_power_state(name, 'power off', 'power off')
+    assert _actions(lab, name)[-2:] == ['unrescue', 'stop']
+    assert _server(lab, name).status == 'SHUTOFF'
+
+
+def rebuild_wipes_the_volume(lab, stage, name):
+    server = _server(lab, name)
+    volume = server.attached_volumes[0]['id']
+    subprocess.run(
+        _rbd(lab, 'bench', '--io-type', 'write', '--io-size', '1M',
+             '--io-total', '4M', _path(volume)), check=True)
+    assert _has_content(lab, volume)
+    image = lab.host_cloud.connection.image.find_image('quintupleo-empty-bios')
+    answer = lab.host_cloud.connection.compute.post(
+        f'/servers/{server.id}/action', microversion='2.93',
+        json={'rebuild': {'imageRef': image.id}})
+    assert answer.status_code == 202, answer.text
+    processes.wait_for(
+        lambda: _server(lab, name).task_state is None, 120,
+        f'Nova to rebuild {name}')
+    assert _server(lab, name).status == 'SHUTOFF'
+    assert [each['id'] for each in _server(lab, name).attached_volumes] == [
+        volume]
+    assert not _has_content(lab, volume)
+
+
+def _actions(lab, name):
+    return [action for _, action, _ in lab.host_cloud.actions(name)]
+
+
+def _server(lab, name):
+    compute = lab.host_cloud.connection.compute
+    return compute.get_server(compute.find_server(name).id)
+
+
+def _path(volume):
+    return f'{settings.VOLUME_POOL}/volume-{volume}'
+
+
+def _rbd(lab, *words):
+    return ['rbd', '--conf', lab.cloud.etc / 'ceph' / 'ceph.conf', *words]
+
+
+def _has_content(lab, volume):
+    """Whether anything is stored of a volume."""
+    extents = subprocess.run(
+        _rbd(lab, 'diff', '--format', 'json', _path(volume)),
+        check=True, stdout=subprocess.PIPE).stdout
+    return bool(json.loads(extents))
+
+
+LIVES = {
+    'first-bios': (
+        node_becomes_manageable, node_is_available_without_cleaning,
+        deployment_makes_it_active, it_asks_the_network_and_boots_its_disk,
+        nova_only_switched_it_on_and_off),
+    'first-uefi': (
+        node_becomes_manageable, cleaning_makes_it_available,
+        deployment_makes_it_active, it_asks_the_network_and_boots_its_disk,
+        undeployed_node_is_cleaned_and_available,
+        nova_only_switched_it_on_and_off),
+    'volume-bios': (
+        node_becomes_manageable, pxe_is_a_rescue,
+        boot_mode_is_that_of_the_volumes_image, power_off_leaves_the_rescue,
+        rebuild_wipes_the_volume),
+}
+
+
+@pytest.fixture(scope='module')
+def lives(lab, request):
+    """The machines' lives, from now on."""
+    host_cloud = lab.host_cloud
+    host_cloud.create_images(lab.images.rescue, lab.images.network_first)
+    network_id = host_cloud.create_network()
+    shown = progress.Progress('network-first')
+    with shown.stage('Servers with volumes') as stage:
+        for machine in MACHINES:
+            with stage.step(machine.name):
+                lab.nodes.enroll(machine, host_cloud.create_server(
+                    machine, network_id, stage))
+    return machine_lives.Lives(lab, LIVES)
+
+
+@pytest.mark.parametrize('name, step', [
+    pytest.param(name, step, id=f'{name}-{step.__name__}')
+    for name, steps in LIVES.items() for step in steps])
+def test_life(lives, name, step):
+    lives.went_well(name, step)
