@@ -85,10 +85,21 @@ class HostCloud:
         self.wait(server.id, ('active',))
         return server.id
 
+    def begin_delete(self, server_id):
+        """Delete a server, and do not wait for it.
+
+        :returns: the request's id, or None if there is no such server.
+        """
+        answer = self._connections[ADMIN].compute.delete(
+            f'/servers/{server_id}', microversion=MICROVERSION)
+        if answer.status_code == 404:
+            return None
+        answer.raise_for_status()
+        return answer.headers['x-openstack-request-id']
+
     def delete(self, server_id):
         """Delete a server and wait until it is gone."""
-        compute = self._connections[ADMIN].compute
-        compute.delete_server(server_id, ignore_missing=True)
+        self.begin_delete(server_id)
         self.wait(server_id, (None,))
 
     def look(self, server_id):

@@ -18,6 +18,7 @@ There is no API and no periodic task: what those would call is called here.
 import queue
 from unittest import mock
 
+import futurist
 from ironic.common import driver_factory
 from ironic.common import rpc
 from ironic.conductor import manager
@@ -30,6 +31,7 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power import interrupted
 from tests.functional import model_wire
 
 CONF = cfg.CONF
@@ -58,7 +60,7 @@ class Conductor(base.DbTestCase):
                     enabled_management_interfaces=['quintupleo'],
                     enabled_boot_interfaces=['pxe'],
                     enabled_deploy_interfaces=['direct'])
-        self.config(cloud='minicloud', poll_interval=0.2,
+        self.config(cloud='minicloud', poll_interval=0.1,
                     action_timeout=self.ACTION_TIMEOUT, group='quintupleo')
         self.take_over()
 
@@ -125,7 +127,7 @@ class Conductor(base.DbTestCase):
             if task is not None:
                 task.release_resources()
 
-    def request(self, uuid, power_state):
+    def request(self, uuid, power_state, timeout=None):
         """Ask for a power state; returns when all is done.
 
         This is ConductorManager.change_node_power_state without its thread.
@@ -136,7 +138,7 @@ class Conductor(base.DbTestCase):
                 conductor_utils._calculate_target_state(power_state))
             task.node.last_error = None
             task.node.save()
-            conductor_utils.node_power_action(task, power_state)
+            conductor_utils.node_power_action(task, power_state, timeout)
         self._call(uuid, False, change)
 
     def set_boot_device(self, uuid, device, persistent):
@@ -174,3 +176,27 @@ class Conductor(base.DbTestCase):
         nodes.put((node.uuid, node.driver, node.conductor_group, node.id))
         self._manager._sync_power_state_nodes_task(self.context, nodes)
         return self._manager.power_state_sync_count.get(uuid, 0)
+
+    def interrupted(self, uuid):
+        """Read the request that a conductor left unfinished.
+
+        :returns: (power state, boot device), or None.
+        """
+        request = self.node(uuid).driver_internal_info.get(interrupted.KEY)
+        return (request['power_state'],
+                request['boot_device']) if request else None
+
+    def finish(self, uuid):
+        """Run the driver's periodic task over one node."""
+        node = self.node(uuid)
+        conductor = mock.Mock()
+        conductor._spawn_worker.side_effect = (
+            futurist.SynchronousExecutor().submit)
+        conductor.iter_nodes.return_value = [
+            (node.uuid, node.driver, node.conductor_group,
+             node.driver_internal_info, node.provision_state,
+             node.target_power_state)]
+        power = self._call(uuid, True, lambda task: task.driver.power)
+        power._take_over(conductor, self.context)
+        for call in conductor._spawn_worker.call_args_list:
+            assert call.args[0] is interrupted.take_over

@@ -1,0 +1,123 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Run random sequences against a host cloud, in several processes.
+
+    python -m tests.functional.model_run --clouds-yaml FILE --steps 2000
+
+The first line tells the seed; with ``--seed`` the same sequences run again.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+import traceback
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+STEPS_PER_SEQUENCE = 50
+LARGEST_SEED = 2 ** 31
+
+
+def parser():
+    """Return the parser of the command line."""
+    result = argparse.ArgumentParser(prog='model_run', description=__doc__)
+    result.add_argument('--clouds-yaml', required=True,
+                        help='what minicloud wrote')
+    result.add_argument('--seed', type=int, default=None)
+    result.add_argument('--steps', type=int, default=2000,
+                        help='how many at least; 2000 by default')
+    result.add_argument('--hours', type=float, default=0,
+                        help='go on with other seeds for so long')
+    result.add_argument('--processes', type=int, default=4)
+    result.add_argument('--shrink', action='store_true',
+                        help='look for a shorter sequence that fails')
+    result.add_argument('--child', action='store_true',
+                        help=argparse.SUPPRESS)
+    return result
+
+
+def main(argv=None):
+    """Run the command; return its exit code."""
+    arguments = parser().parse_args(argv)
+    if arguments.seed is None:
+        arguments.seed = random.randrange(LARGEST_SEED)
+    if arguments.child:
+        return _child(arguments)
+    print(f'Model-based test: seed {arguments.seed}, '
+          f'{arguments.processes} processes', flush=True)
+    share = -(-arguments.steps // arguments.processes)
+    begun = time.monotonic()
+    children = [subprocess.Popen(
+        [sys.executable, '-m', 'tests.functional.model_run', '--child',
+         '--clouds-yaml', arguments.clouds_yaml, '--steps', str(share),
+         '--hours', str(arguments.hours),
+         '--seed', str(arguments.seed + number),
+         *(['--shrink'] if arguments.shrink else [])],
+        cwd=REPOSITORY, env=_environment(arguments),
+        stdin=subprocess.DEVNULL) for number in range(arguments.processes)]
+    codes = [child.wait() for child in children]
+    print(f'Model-based test: {time.monotonic() - begun:.0f} s, '
+          f'{"a sequence failed, see above" if any(codes) else "no fault"}',
+          flush=True)
+    return 1 if any(codes) else 0
+
+
+def _environment(arguments):
+    return {**os.environ,
+            'OS_CLIENT_CONFIG_FILE': arguments.clouds_yaml,
+            # Of Ironic's base class for tests: no limit.
+            'BASE_TEST_TIMEOUT': '0', 'OS_TEST_TIMEOUT': '0'}
+
+
+def _child(arguments):
+    # Imports Ironic, which the parent can do without.
+    from tests.functional import model_worker
+    deadline = time.monotonic() + arguments.hours * 3600
+    worlds = model_worker.worlds(arguments.clouds_yaml)
+    seed, failed = arguments.seed, False
+    while True:
+        begun, steps = time.monotonic(), worlds.steps
+        wanted = arguments.steps if not arguments.hours else 500
+        try:
+            model_worker.run(worlds, seed, -(-wanted // STEPS_PER_SEQUENCE),
+                             STEPS_PER_SEQUENCE, arguments.shrink)
+        except Exception:  # noqa: BLE001
+            failed = True
+            _report(worlds, seed)
+        done = worlds.steps - steps
+        took = time.monotonic() - begun
+        print(f'seed {seed}: {done} steps in {took:.0f} s '
+              f'({done / took:.1f} a second), {worlds.steps} in all',
+              flush=True)
+        seed += 1000
+        if time.monotonic() >= deadline and (
+                worlds.steps >= arguments.steps or failed):
+            break
+    print('\n'.join(f'{count:7} {what}' for what, count
+                    in sorted(worlds.counts.items())), flush=True)
+    return 1 if failed else 0
+
+
+def _report(worlds, seed):
+    text = traceback.format_exc()
+    print(f'\nA sequence of seed {seed} failed:\n'
+          + '\n'.join(worlds.failed or worlds.transcript)
+          + f'\n\n{text}', flush=True)
+    worlds.failed = []
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,38 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Random sequences of requests, meddling and faults against a real Nova.
+
+``--hypothesis-seed`` gives the seed that an earlier run has printed. How long:
+QUINTUPLEO_MODEL_STEPS, or QUINTUPLEO_MODEL_HOURS with other seeds each time.
+QUINTUPLEO_MODEL_SHRINK=1 looks for a shorter sequence that fails.
+"""
+
+import os
+
+import pytest
+
+from tests.functional import model_run
+
+
+@pytest.mark.newest
+def test_node_ends_where_the_model_says(deployment, pytestconfig):
+    arguments = ['--clouds-yaml', str(deployment.clouds_yaml),
+                 '--steps', os.environ.get('QUINTUPLEO_MODEL_STEPS', '2000'),
+                 '--hours', os.environ.get('QUINTUPLEO_MODEL_HOURS', '0')]
+    if os.environ.get('QUINTUPLEO_MODEL_SHRINK'):
+        arguments.append('--shrink')
+    seed = pytestconfig.getoption('--hypothesis-seed', None)
+    if seed not in (None, 'random'):
+        arguments += ['--seed', str(seed)]
+    assert model_run.main(arguments) == 0, (
+        'A sequence ended where the model does not say: see its steps above')
