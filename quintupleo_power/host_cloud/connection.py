@@ -486,7 +486,7 @@ class _UnreadFiles(logging.Filter):
         args = record.args if isinstance(record.args, tuple) else ()
         mistakes = [each for each in args if isinstance(each, yaml.YAMLError)]
         for mistake in mistakes:
-            self._here.place = f'{args[0]} is not YAML{_line(mistake)}'
+            self._here.place = _place(mistake)
         return not mistakes
 
     def pop(self):
@@ -498,9 +498,10 @@ _unread_files = _UnreadFiles()
 logging.getLogger('openstack.config').addFilter(_unread_files)
 
 
-def _line(mistake):
+def _place(mistake):
     mark = getattr(mistake, 'problem_mark', None)
-    return f' from line {mark.line + 1}' if mark else ''
+    return (f'{mark.name} is not YAML from line {mark.line + 1}' if mark else
+            'it is not YAML')
 
 
 def _clouds_yaml_entry(name, region_name=None):
@@ -519,6 +520,9 @@ def _clouds_yaml_entry(name, region_name=None):
     except (sdk_exceptions.SDKException,
             ks_exceptions.ClientException) as exc:
         told = _unread_files.pop() or str(exc)
+    except yaml.YAMLError as exc:
+        # Older openstacksdk (3.0) skips no file.
+        told = _place(exc)
     except _UNEXPECTED_FORM as exc:
         told = f'it is not of the form of clouds.yaml ({type(exc).__name__})'
     raise errors.CloudMisconfigured(
