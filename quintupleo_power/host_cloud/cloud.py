@@ -218,9 +218,12 @@ class HostCloud:
         """Tell why a server cannot be rescued, whatever the image is.
 
         :param server: a :class:`servers.Server`.
-        :returns: what stands in the way and what to do, as a clause, or None.
+        :returns: what stands in the way and what to do, as a clause, or None;
+            a network-first server is not to be rescued at all.
         :raises: HostCloudError if the host cloud cannot be asked.
         """
+        if server.network_first:
+            return None
         if server.image_id is None and (
                 self._compute.microversion < VOLUME_RESCUE_MICROVERSION):
             return (

@@ -206,6 +206,13 @@ class ObstacleTestCase(VolumesTestCase):
         self.use(server)
         self.validate()
 
+    def test_network_first_server_is_not_to_be_rescued(self):
+        self.host_cloud.microversion = '2.79'
+        for server in (self.add_network_first(hw_tpm_version='2.0'),
+                       self.add_volume_backed(**NETWORK_FIRST)):
+            self.assertIsNone(
+                self.host().rescue_obstacle(self.read(server)))
+
     def test_iso_without_the_property(self):
         server = self.add_network_first()
         del self.host_cloud.images[server.image]['quintupleo_boot']
