@@ -111,6 +111,7 @@ class Sequence(stateful.RuleBasedStateMachine):
         self.worlds.transcript.append(f'{text}')
 
     def _step(self, text):
+        self.begun = time.monotonic()
         self.worlds.steps += 1
         if self.worlds.steps % 100 == 0:
             print(f'  {self.worlds.steps} steps', flush=True)
@@ -128,7 +129,7 @@ class Sequence(stateful.RuleBasedStateMachine):
 
     def _possible(self):
         """What a reading of the driver may show that is not too old."""
-        oldest = time.monotonic() - self.max_age - LAG
+        oldest = self.begun - self.max_age - LAG
         return [self.machine] + [
             machine for until, machine in self.recent
             if machine is not None and until >= oldest and self.max_age]
@@ -257,7 +258,7 @@ class Sequence(stateful.RuleBasedStateMachine):
         if error:
             self.worlds.counts['refused or failed'] += 1
             self._check_sentence(error)
-            if not struck:
+            if not struck and timeout is None:
                 self._check_refused(error, expected, before, sent)
             else:
                 self._check_unfinished(request, sent)
