@@ -325,10 +325,13 @@ def test_nova_repeats_the_request(stage, server, answer, status):
     assert stage.validate(node)['result'] is True
     for method, path in (('POST', 'compute/.*/action'),
                          ('GET', 'compute/.*/servers')):
+        if (method, status) == ('GET', 409):
+            # No answer to a read: the driver would wait until it passes.
+            continue
         answer(method, path, status)
         error = stage.power(node, 'rebooting', ON)
         assert 'X-Auth-Token: ***' in error or status == 404
-    assert stage.validate(node)['result'] is False
+    assert stage.validate(node)['result'] is (status == 409)
 
 
 def test_keystone_repeats_the_request(stage, server, answer):
