@@ -29,7 +29,7 @@ from tests.functional import conftest
 from tests.functional import fault_cases
 
 MACHINES = 8
-SAMPLE = 288
+SAMPLE = 256
 
 
 @pytest.fixture(scope='module')
