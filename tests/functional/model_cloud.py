@@ -227,6 +227,20 @@ MEDDLING = {
     'unlock': _plain('unlock', admin=True),
 }
 
+
+def ends_in(name, vm_state):
+    """Tell in which vm_states something has ended.
+
+    :param name: a key of :data:`MEDDLING`.
+    :param vm_state: where it began.
+    :returns: a tuple.
+    """
+    if name == 'rebuild' and vm_state == 'error':
+        return ('active',)
+    # A rebuild of a stopped server is ACTIVE without a task for a moment.
+    return MEDDLING[name].ends_in or (vm_state,)
+
+
 _ANYWHERE = ('set to ERROR by the administrator',)
 _MOVABLE = (*_ANYWHERE, 'rebuild', 'resize', 'shelve')
 # What is worth trying in a vm_state.

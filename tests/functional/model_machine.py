@@ -620,7 +620,8 @@ class Sequence(stateful.RuleBasedStateMachine):
             return
         begun = self.cloud.act(self.server, name)
         self._see(self.cloud.wait(
-            self.server, model_cloud.MEDDLING[name].ends_in if begun else None,
+            self.server,
+            model_cloud.ends_in(name, before.vm_state) if begun else None,
             model_cloud.MEDDLING[name].guest_on if begun else None))
         self._new_rows()
         self._result(f'{self.machine.vm_state}' if begun else 'refused')

@@ -177,13 +177,23 @@ class Machine:
 
     def _enroll(self, host):
         while True:
-            node = self._api.create_node(
-                name=f'node-{uuid.uuid4()}', driver='quintupleo',
-                driver_info={'quintupleo_server': self.server})
+            node = processes.wait_for(
+                self._create, 60, 'an API that knows which conductors live')
             # Ironic spreads nodes by their UUID.
             if host in (None, self.conductor(node.id)):
                 return node.id
             self._api.delete_node(node.id)
+
+    def _create(self):
+        try:
+            return self._api.create_node(
+                name=f'node-{uuid.uuid4()}', driver='quintupleo',
+                driver_info={'quintupleo_server': self.server})
+        except exceptions.HttpException as exc:
+            # One that was killed is in the hash ring for some seconds more.
+            if 'Unable to establish connection' not in str(exc):
+                raise
+            return None
 
     def conductor(self, node_id=None):
         """The name of the conductor that has the node."""

@@ -144,7 +144,7 @@ REMOTE = [
     ('reboot', 'action', 'cut before'),
     ('reboot', 'action', 'cut after'),
     ('reboot', 'action', 'timeout after'),
-    ('reboot', 'action', 'HTML'),
+    ('off', 'action', 'HTML'),
     ('reboot', 'record', '503'),
     ('soft reboot', 'action', '504 after it was done'),
     ('soft reboot', 'action', 'token revoked'),
@@ -152,7 +152,7 @@ REMOTE = [
     ('off out of PXE', 'action', '429, come back in seconds'),
     ('on to PXE', 'action', 'truncated'),
     ('reboot from PXE to PXE', 'action', '500'),
-    ('reboot out of PXE', 'server', 'away'),
+    ('reboot out of PXE', 'record', 'away'),
     ('off', 'action', '409'),
     ('on', 'action', 'token revoked, Keystone busy'),
 ]

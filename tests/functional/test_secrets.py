@@ -204,10 +204,12 @@ def _processes_watched(texts):
     seen = set()
 
     def watch():
-        while not ended.wait(0.1):
+        while True:
             for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
                 with contextlib.suppress(OSError):
                     seen.add(path.read_bytes())
+            if ended.wait(0.1):
+                return
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -114,10 +114,14 @@ class Conductor(model_ironic.Conductor):
     def set_power_state(self, node, power_state):
         """Ask for a power state that the node may have already."""
         with task_manager.acquire(self.context, node, shared=False) as task:
-            if power_state == states.REBOOT:
-                task.driver.power.reboot(task)
-            else:
-                task.driver.power.set_power_state(task, power_state)
+            try:
+                if power_state == states.REBOOT:
+                    task.driver.power.reboot(task)
+                else:
+                    task.driver.power.set_power_state(task, power_state)
+            finally:
+                # As Ironic does when a request has ended.
+                task.node.save()
 
 
 class Machine:
@@ -192,6 +196,8 @@ def conductor(deployment):
             patch.setenv(name, '0')
         found = Conductor()
         found.setUp()
+        # What is read must be of the state that the server was led into.
+        found.configure(server_list_max_age=0, force=True)
         try:
             yield found
         finally:
