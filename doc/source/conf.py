@@ -14,8 +14,11 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The state table and its proofs are read from the code and the tests.
-sys.path[:0] = [str(HERE / '_exts'), str(HERE.parents[1])]
+REPOSITORY = HERE.parents[1]
+# The state table and its proofs are read from the code and the tests. The
+# tests as a package would need Ironic.
+sys.path[:0] = [str(HERE / '_exts'), str(REPOSITORY),
+                str(REPOSITORY / 'tests' / 'functional')]
 
 extensions = [
     'openstackdocstheme',

@@ -12,12 +12,12 @@
 
 """The directive ``state-table``: the driver's own table, with its proofs."""
 
+import cells
 from docutils import nodes
 from docutils import statemachine
 from sphinx.util import docutils
 
 from quintupleo_power import transitions
-from tests.functional import cells
 
 HEADINGS = {
     'on_disk': 'on, disk', 'on_pxe': 'on, pxe', 'off': 'off',
