@@ -57,8 +57,9 @@ MAX_CONFLICTS = 4
 # they may outlast until the request's time is over.
 LONGEST_PAUSE = 30.0
 
-# Ironic validates a request right before it carries it out: what that read is
-# good enough for a first plan, as Nova refuses what does not fit.
+# Ironic validates a request, which reads the server anew, right before it
+# carries it out: that is good enough for a first plan, as Nova refuses what
+# does not fit.
 PLAN_MAX_AGE = 1.0
 
 # Servers whose power off is known to be slow, so that each is told of once.
@@ -90,7 +91,11 @@ class QuintupleoPower(base.PowerInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
-            server = host.server(info.server, CONF[GROUP].server_list_max_age)
+            # Under an exclusive lock a request begins, which must not be
+            # judged by what was read before it.
+            server = host.server(
+                info.server,
+                CONF[GROUP].server_list_max_age if task.shared else 0.0)
             refusal = transitions.refusal(server.state)
             if refusal:
                 raise transitions.Refused(
@@ -126,7 +131,8 @@ class QuintupleoPower(base.PowerInterface):
             host = cloud.get(info.credentials)
             server = host.server(
                 info.server,
-                CONF[GROUP].server_list_max_age if task.shared else 0.0)
+                CONF[GROUP].server_list_max_age if task.shared
+                else PLAN_MAX_AGE)
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (

@@ -201,6 +201,8 @@ class Actions:
         try:
             request_id = self._compute.post(
                 f'/servers/{server.id}/action', _BODIES[action](rescue_image))
+        except errors.NotFound:
+            raise servers.not_found(server.id)
         except errors.TooManyRequests:
             raise
         except _PASSING as exc:

@@ -130,6 +130,17 @@ def same_id(one, other):
             == other.replace('-', '').lower())
 
 
+def not_found(reference):
+    """Make the error for a server that is not there.
+
+    :param reference: the server's UUID.
+    :returns: a NotFound.
+    """
+    return errors.NotFound(
+        f'Server {reference} does not exist in the host cloud, or not in the '
+        'project of these credentials')
+
+
 def read(compute, reference):
     """Read one server.
 
@@ -143,9 +154,7 @@ def read(compute, reference):
             server = Server.from_body(
                 compute.get(f'/servers/{reference}', 'server'))
         except errors.NotFound:
-            raise errors.NotFound(
-                f'Server {reference} does not exist in the host cloud, or '
-                'not in the project of these credentials')
+            raise not_found(reference)
         if not same_id(server.id, reference):
             raise errors.ServerError(
                 f'The host cloud was asked for server {reference} and '

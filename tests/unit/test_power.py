@@ -660,8 +660,26 @@ class GetPowerStateTestCase(PowerTestCase):
         self.set_server('stopped', SHUTDOWN)
         self.assertEqual(states.POWER_ON, self.get_power())
         with self.acquire() as task:
+            # As each request for a power state begins.
+            task.driver.power.validate(task)
             utils.node_power_action(task, states.POWER_ON)
         self.assert_sent('start')
+
+    def test_request_is_not_validated_by_an_older_reading(self):
+        # Found by the model-based test.
+        self.assertEqual(states.POWER_ON, self.get_power())
+        self.set_server('resized', SHUTDOWN)
+        with self.acquire() as task:
+            error = self.assertRaises(exception.InvalidParameterValue,
+                                      task.driver.power.validate, task)
+        self.assert_says(error, 'a resize waits to be confirmed')
+
+    def test_server_that_is_deleted_before_the_action_is_named(self):
+        # Found by the model-based test.
+        self.host_cloud.fail('POST', '/action$', (
+            404, 'Instance could not be found.'), times=99)
+        self.assert_says(self.refused(self.set_power, states.POWER_OFF),
+                         self.node.uuid, self.server.id, 'does not exist')
 
     def test_deleted_server_is_an_error_and_not_off(self):
         self.set_server('deleted')
