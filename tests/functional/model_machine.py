@@ -333,6 +333,8 @@ class Sequence(stateful.RuleBasedStateMachine):
 
     def _die(self, request):
         self.ironic.die()
+        # The next one counts anew.
+        self.failures = 0
         self.under_way = True
         self.interrupted = self.ironic.interrupted(self.node)
         self._result(f'killed, {self.interrupted or "nothing"} is left')
