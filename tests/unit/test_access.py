@@ -15,8 +15,10 @@
 import re
 
 import fixtures
+import yaml
 
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import errors
 from tests.unit import host_cloud_fixture
 from tests.unit import test_validate as validation
 
@@ -281,3 +283,18 @@ class ReferenceTestCase(AccessTestCase):
         self.assertTrue(any(url.endswith('/servers/' + self.server.id)
                             for url in self.host_cloud.went))
         self.assertFalse(any('urn' in url for url in self.host_cloud.went))
+
+
+class OlderSdkTestCase(validation.ValidateTestCase):
+
+    def test_clouds_yaml_that_older_openstacksdk_cannot_parse(self):
+        # 3.0 lets the parser's error out, which quotes what it read.
+        def parse():
+            raise yaml.YAMLError(SECRET)
+
+        self.useFixture(fixtures.MockPatchObject(
+            connection.sdk_config, 'OpenStackConfig', parse))
+        error = self.assertRaises(errors.CloudMisconfigured,
+                                  connection.connect,
+                                  connection.Credentials(cloud='machines'))
+        self.assert_says(error, "no usable entry 'machines'")
