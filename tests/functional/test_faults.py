@@ -166,6 +166,30 @@ def test_real_ironic_gets_there_all_the_same(remote, sequence, step, fault):
     assert outcome.wrong is None
 
 
+# What nobody can tell, or what is over too soon to be ridden out: then it is
+# refused, with a sentence that says what to do.
+REFUSED = [
+    ('reboot', 'action', 'HTML', 'openstack server event list'),
+    ('reboot out of PXE', 'server', 'away', 'cannot be reached'),
+]
+
+
+@pytest.mark.parametrize(('sequence', 'step', 'fault', 'told'), REFUSED)
+def test_real_ironic_gets_there_or_says_why_not(
+        remote, sequence, step, fault, told):
+    # So that no reboot of an earlier case comes right before this one's.
+    remote.bring('SHUTOFF')
+    outcome = remote.run(fault_cases.Case(sequence, step, 0, fault))
+    assert outcome.injected
+    if outcome.error is None:
+        assert outcome.wrong is None
+    else:
+        sentence = getattr(outcome.error, 'details', None) or outcome.error
+        assert told in str(sentence)
+    # Nothing was done twice.
+    assert [action for _, action in remote.rows()][-2:] != ['reboot'] * 2
+
+
 def _wait(deployment, machine, check, what):
     deployment.wait_for(lambda: check(machine.now()), what)
 
