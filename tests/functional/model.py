@@ -23,10 +23,12 @@ DISK, PXE = 'disk', 'pxe'
 ON, OFF, REBOOT = 'power on', 'power off', 'rebooting'
 SOFT_OFF, SOFT_REBOOT = 'soft power off', 'soft rebooting'
 
-# In these nothing can be done with the power; the refusal has the word.
-UNUSABLE = {None: 'does not exist', 'building': 'built',
-            'shelved': 'shelved', 'shelved_offloaded': 'shelved',
-            'resized': 'resize'}
+# In these nothing can be done with the power; a refusal has one of the words.
+UNUSABLE = {None: ('does not exist', 'was deleted'), 'building': ('built',),
+            'shelved': ('shelved',), 'shelved_offloaded': ('shelved',),
+            'resized': ('resize',)}
+
+LOCKED = ('lock',)
 
 # What Nova calls an action in its record, and what the machine boots from.
 BOOTS = {'start': DISK, 'reboot': DISK, 'unrescue': DISK, 'rescue': PXE}
@@ -98,14 +100,20 @@ class Wish:
 class Expected:
     """What a request has to come to.
 
-    :ivar refusal: a word of the sentence that refuses it, or None.
+    :ivar refusal: words of which the sentence that refuses it has one; empty
+        if it is not to be refused.
     :ivar on: whether the machine is on afterwards.
     :ivar boots: whether it boots, at last from the wished device.
     """
 
-    refusal: str | None = None
+    refusal: tuple = ()
     on: bool | None = None
     boots: bool = False
+
+
+def tells(words, text):
+    """Whether a sentence has one of some words."""
+    return any(word in text for word in words)
 
 
 def expect(machine, request, wish):
@@ -116,5 +124,5 @@ def expect(machine, request, wish):
     if machine.on is wants_on and request in (ON, OFF, SOFT_OFF):
         return Expected(on=wants_on)
     if machine.locked:
-        return Expected(refusal='lock')
+        return Expected(refusal=LOCKED)
     return Expected(on=wants_on, boots=wants_on)

@@ -111,6 +111,9 @@ class HostCloud:
         if body is None:
             return Seen(model.Machine(None))
         server = body['server']
+        if server['OS-EXT-STS:vm_state'] == 'deleted':
+            # Nova shows it so for a moment before it is gone.
+            return Seen(model.Machine(None))
         return Seen(
             model.Machine(
                 server['OS-EXT-STS:vm_state'],
@@ -154,7 +157,9 @@ class HostCloud:
             ADMIN if admin or MEDDLING[name].admin else TENANT].compute.post(
                 f'/servers/{server_id}/action', json=body,
                 microversion=MICROVERSION)
-        if answer.status_code in (404, 409):
+        # A resize to the flavor that it has is a 400.
+        if answer.status_code in (404, 409) or (
+                answer.status_code == 400 and name == 'resize'):
             return None
         answer.raise_for_status()
         return answer.headers['x-openstack-request-id']

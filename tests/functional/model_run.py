@@ -23,6 +23,7 @@ import pathlib
 import random
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -44,7 +45,7 @@ def parser():
     result.add_argument('--processes', type=int, default=4)
     result.add_argument('--shrink', action='store_true',
                         help='look for a shorter sequence that fails')
-    result.add_argument('--child', action='store_true',
+    result.add_argument('--child', type=pathlib.Path, metavar='REPORT',
                         help=argparse.SUPPRESS)
     return result
 
@@ -56,23 +57,41 @@ def main(argv=None):
         arguments.seed = random.randrange(LARGEST_SEED)
     if arguments.child:
         return _child(arguments)
+    return 1 if run(arguments) else 0
+
+
+def run(arguments):
+    """Run sequences in some processes.
+
+    :param arguments: what :func:`parser` gave; has a seed.
+    :returns: the steps of the sequences that failed, as text.
+    """
     print(f'Model-based test: seed {arguments.seed}, '
           f'{arguments.processes} processes', flush=True)
     share = -(-arguments.steps // arguments.processes)
     begun = time.monotonic()
-    children = [subprocess.Popen(
-        [sys.executable, '-m', 'tests.functional.model_run', '--child',
-         '--clouds-yaml', arguments.clouds_yaml, '--steps', str(share),
-         '--hours', str(arguments.hours),
-         '--seed', str(arguments.seed + number),
-         *(['--shrink'] if arguments.shrink else [])],
-        cwd=REPOSITORY, env=_environment(arguments),
-        stdin=subprocess.DEVNULL) for number in range(arguments.processes)]
-    codes = [child.wait() for child in children]
+    with tempfile.TemporaryDirectory() as folder:
+        reports = [pathlib.Path(folder) / str(number)
+                   for number in range(arguments.processes)]
+        children = [subprocess.Popen(
+            [sys.executable, '-m', 'tests.functional.model_run',
+             '--child', str(report),
+             '--clouds-yaml', arguments.clouds_yaml, '--steps', str(share),
+             '--hours', str(arguments.hours),
+             '--seed', str(arguments.seed + number),
+             *(['--shrink'] if arguments.shrink else [])],
+            cwd=REPOSITORY, env=_environment(arguments),
+            stdin=subprocess.DEVNULL) for number, report in enumerate(reports)]
+        failed = [number for number, child in enumerate(children)
+                  if child.wait()]
+        text = '\n'.join(
+            reports[number].read_text() if reports[number].exists()
+            else f'Process {number} of seed {arguments.seed} ended by itself'
+            for number in failed)
     print(f'Model-based test: {time.monotonic() - begun:.0f} s, '
-          f'{"a sequence failed, see above" if any(codes) else "no fault"}',
+          f'{"a sequence failed, see above" if failed else "no fault"}',
           flush=True)
-    return 1 if any(codes) else 0
+    return text
 
 
 def _environment(arguments):
@@ -96,7 +115,7 @@ def _child(arguments):
                              STEPS_PER_SEQUENCE, arguments.shrink)
         except Exception:  # noqa: BLE001
             failed = True
-            _report(worlds, seed)
+            _report(worlds, seed, arguments.child)
         done = worlds.steps - steps
         took = time.monotonic() - begun
         print(f'seed {seed}: {done} steps in {took:.0f} s '
@@ -111,11 +130,13 @@ def _child(arguments):
     return 1 if failed else 0
 
 
-def _report(worlds, seed):
-    text = traceback.format_exc()
-    print(f'\nA sequence of seed {seed} failed:\n'
-          + '\n'.join(worlds.failed or worlds.transcript)
-          + f'\n\n{text}', flush=True)
+def _report(worlds, seed, path):
+    steps = '\n'.join(worlds.failed or worlds.transcript)
+    text = (f'\nA sequence of seed {seed} failed:\n{steps}\n\n'
+            f'{traceback.format_exc()}')
+    print(text, flush=True)
+    with path.open('a') as report:
+        report.write(text)
     worlds.failed = []
 
 
