@@ -49,11 +49,11 @@ _FAULT_KEYS = {400: 'badRequest', 403: 'forbidden', 404: 'itemNotFound',
 class Clock(fixtures.Fixture):
     """Time that passes only by sleeping, for the modules that look at it."""
 
-    MODULES = ('quintupleo_power.host_cloud.actions',
+    MODULES = ('quintupleo_power.course',
+               'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cloud',
                'quintupleo_power.host_cloud.connection',
-               'quintupleo_power.interrupted',
-               'quintupleo_power.power')
+               'quintupleo_power.interrupted')
 
     def __init__(self):
         self.now = 1000.0

@@ -21,6 +21,7 @@ from ironic.conductor import utils
 import requests
 
 from quintupleo_power import boot_device
+from quintupleo_power import course
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import servers
@@ -351,7 +352,7 @@ class TroubleTestCase(PowerTestCase):
 
         self.host_cloud._server_body = body
         self.refused(self.reboot)
-        self.assertEqual(power.MAX_CONFLICTS, self.posts())
+        self.assertEqual(course.MAX_CONFLICTS, self.posts())
 
     def test_lock_is_named_at_once_with_its_reason(self):
         self.server.locked, self.server.locked_reason = True, 'in use'
@@ -413,7 +414,7 @@ class TroubleTestCase(PowerTestCase):
         self.assert_sent('stop')
         self.assertLess(120, self.clock.now - begun)
         pauses = self.clock.slept
-        self.assertGreaterEqual(power.LONGEST_PAUSE, max(pauses))
+        self.assertGreaterEqual(course.LONGEST_PAUSE, max(pauses))
 
     def test_unrescue_that_never_arrived_is_no_reboot_to_pxe(self):
         self.set_server('rescued', RUNNING)

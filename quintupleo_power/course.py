@@ -1,0 +1,230 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The course of one power request: plan, act, and plan anew if need be."""
+
+import dataclasses
+import time
+
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import boot_device
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import driver_info
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power import interrupted
+from quintupleo_power import rescue_images
+from quintupleo_power import transitions
+from quintupleo_power import watch
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+
+# How often the server may change under a request before it is given up.
+MAX_CONFLICTS = 4
+
+# Seconds between two plans at the most while the host cloud fails, which
+# they may outlast until the request's time is over.
+LONGEST_PAUSE = 30.0
+
+# Ironic validates a request, which reads the server anew, right before it
+# carries it out: that is good enough for a first plan, as Nova refuses what
+# does not fit.
+PLAN_MAX_AGE = 1.0
+
+# After these the server may not be what the plan was made for.
+_PLAN_AGAIN = (errors.Conflict, errors.ServerError, errors.CloudUnreachable)
+
+
+@dataclasses.dataclass
+class _Course:
+    """What the plans of one request have led to so far.
+
+    :ivar sent: actions that were sent, the last of them without success for
+        all that is known.
+    :ivar refused_in: the server's state when Nova refused an action last.
+    :ivar server: the server after the last action that ended well.
+    :ivar conflicts: how often Nova refused an action.
+    :ivar failures: how often the host cloud failed.
+    """
+
+    sent: list = dataclasses.field(default_factory=list)
+    refused_in: transitions.ServerState | None = None
+    server: servers.Server | None = None
+    conflicts: int = 0
+    failures: int = 0
+
+
+def fulfil(node, request, timeout):
+    """Bring a node's server to where a request wants it.
+
+    :param node: an Ironic node.
+    :param request: a :class:`transitions.Request`.
+    :param timeout: seconds that it may take; None for
+        [quintupleo]action_timeout.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: DriverOperationError if the server did not get there.
+    """
+    info = driver_info.parse(node)
+    deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
+    device = boot_device.wished(node)[0] or transitions.Device.DISK
+    with exceptions.translated(info):
+        course = _Course()
+        while True:
+            host = cloud.get(info.credentials)
+            try:
+                booted = _carry_out(node, info, host, request, device,
+                                    deadline, course)
+                break
+            except _PLAN_AGAIN as exc:
+                pause = _pause(exc, course)
+                if (course.conflicts == MAX_CONFLICTS
+                        or time.monotonic() + pause >= deadline):
+                    raise
+                LOG.warning('Planning the %(request)s of node %(node)s '
+                            'anew: %(reason)s',
+                            {'request': request.value, 'node': node.uuid,
+                             'reason': exc})
+                cloud.failed(info.credentials, exc)
+                interrupted.look(node)
+                time.sleep(pause)
+    if course.server:
+        watch.after_action(node, course.server)
+    if booted:
+        boot_device.booted(node)
+
+
+def _pause(exc, course):
+    """Seconds to give a host cloud that fails, more each time."""
+    if isinstance(exc, errors.Conflict):
+        course.conflicts += 1
+        return 0
+    course.failures += 1
+    pause = CONF[GROUP].poll_interval * 2 ** min(course.failures - 1, 8)
+    return max(min(pause, LONGEST_PAUSE), exc.retry_after)
+
+
+def _carry_out(node, info, host, request, device, deadline, course):
+    """Plan a request from the server's state as it is and run the plan.
+
+    :param course: the :class:`_Course` of the request; is added to.
+    :returns: whether the machine has booted from the wished device.
+    """
+    server = host.server(info.server, 0.0 if course.sent else PLAN_MAX_AGE)
+    interrupted.look(node, server)
+    server = host.settle(server, deadline)
+    if course.sent:
+        if _has_booted(server, request, device, course.sent[-1]):
+            course.server = server
+            return True
+        if (request is transitions.Request.POWER_ON
+                and any(action.boots for action in course.sent)):
+            # A step on the way may have powered it on from the other device.
+            request = transitions.Request.REBOOT
+    elif not _nova_checks(server, request, device):
+        server = host.settle(host.server(info.server), deadline)
+    if not course.sent:
+        watch.before_action(node, host, server)
+    actions = _plan(server, request, device)
+    # Known before the first action: a missing image must not leave a
+    # sequence half done.
+    image = (rescue_images.find(node, info, host, server)
+             if transitions.Action.RESCUE in actions else None)
+    LOG.debug('Node %(node)s: %(request)s to %(device)s of server %(server)s '
+              'in %(state)s takes %(actions)s',
+              {'node': node.uuid, 'request': request.value,
+               'device': device.value, 'server': server.id,
+               'state': server.state,
+               'actions': [action.value for action in actions]})
+    for action in actions:
+        if not course.sent:
+            watch.acting(node)
+        course.sent.append(action)
+        try:
+            server = host.run(info.server, server, action, deadline, image)
+            course.server = server
+        except errors.Conflict as exc:
+            course.sent.pop()
+            _require_another_state(host, info, server, course, exc)
+            raise
+        except errors.BadRequest as exc:
+            if (action is transitions.Action.RESCUE
+                    and rescue_images.was_replaced(node, info, host, server, image)):
+                raise errors.Conflict(str(exc))
+            raise
+    return bool(actions) and actions[-1].boots
+
+
+def _require_another_state(host, info, server, course, conflict):
+    """Give up where Nova would refuse the same action once more.
+
+    :raises: Refused if it is a lock that stops it, ActionFailed if the
+        server stays as it was.
+    """
+    now = host.server(info.server)
+    if now.locked:
+        raise transitions.Refused(
+            f'Server {now.id} ({now.name}) takes no action: '
+            + transitions.LOCKED.format(
+                reason=f' ("{now.locked_reason}")' if now.locked_reason
+                else ''))
+    # Once is no proof: what stood in the way may just have ended.
+    if course.refused_in == now.state == server.state:
+        raise errors.ActionFailed(f'{conflict}; {fault(now)}')
+    course.refused_in = server.state
+
+
+def fault(server):
+    """Tell what Nova holds against a server, or where to look."""
+    return server.fault or f'see "openstack server show {server.id}"'
+
+
+def _has_booted(server, request, device, last_sent):
+    """Whether an action that seemed to fail has done what was asked."""
+    if not request.ends_on or not last_sent.boots or (
+            not transitions.reached(last_sent, server.state)):
+        return False
+    if not server.network_first and (
+            transitions.device_in_use(server.state) is not device):
+        return False
+    # A reboot leaves nothing in the state by which to know that it happened.
+    return request is transitions.Request.POWER_ON or last_sent not in (
+        transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
+
+
+def _nova_checks(server, request, device):
+    """Whether Nova would contradict a plan from an outdated reading.
+
+    It cannot contradict an empty plan or a refusal, and it does not when a
+    rescued guest has switched itself off before a plan of two actions.
+    """
+    try:
+        return len(transitions.plan(server.state, request, device,
+                                    server.network_first)) == 1
+    except transitions.Refused:
+        return False
+
+
+def _plan(server, request, device):
+    try:
+        return transitions.plan(server.state, request, device,
+                                server.network_first)
+    except transitions.Refused as refusal:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) is {server.status} and a '
+            f'{request.value} is refused: {refusal}')
