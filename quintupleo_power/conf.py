@@ -38,10 +38,14 @@ opts = [
              'cloud.'),
     cfg.FloatOpt(
         'server_list_max_age',
-        default=5.0, min=0,
-        help='Age in seconds up to which what was read of a server may serve '
-             'another reader that changes nothing: power sync, validation, '
-             'boot mode. 0 reads each time. Power actions always read.'),
+        default=30.0, min=0,
+        help='Age in seconds up to which a list of the servers may serve '
+             'whatever looks at a node without being about to change it: '
+             'power sync, node health, boot mode. One list then serves all '
+             'nodes of a pass; with fewer seconds than a pass takes there '
+             'are more of them. A change is told to Ironic only after '
+             'another look at that server. 0 reads each time, as power '
+             'requests and validation always do.'),
     cfg.IntOpt(
         'action_timeout',
         default=300, min=1,

@@ -156,7 +156,7 @@ def _carry_out(node, info, host, request, device, deadline, course):
             watch.acting(node)
         course.sent.append(action)
         try:
-            server = host.run(info.server, server, action, deadline, image)
+            server = host.run(server, action, deadline, image)
             course.server = server
         except errors.Conflict as exc:
             course.sent.pop()
@@ -164,7 +164,8 @@ def _carry_out(node, info, host, request, device, deadline, course):
             raise
         except errors.BadRequest as exc:
             if (action is transitions.Action.RESCUE
-                    and rescue_images.was_replaced(node, info, host, server, image)):
+                    and rescue_images.was_replaced(node, info, host, server,
+                                                   image)):
                 raise errors.Conflict(str(exc))
             raise
     return bool(actions) and actions[-1].boots

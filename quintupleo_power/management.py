@@ -17,20 +17,16 @@ from ironic.common import boot_modes
 from ironic.common import exception
 from ironic.conductor import task_manager
 from ironic.drivers import base
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import boot_device
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power import transitions
 from quintupleo_power import watch
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -115,8 +111,7 @@ class QuintupleoManagement(base.ManagementInterface):
     def _device_in_use(self, task):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
-            server = cloud.get(info.credentials).server(
-                info.server, CONF[GROUP].server_list_max_age)
+            server = cloud.get(info.credentials).watch(info.server)
         if server.network_first:
             return transitions.Device.PXE
         return transitions.device_in_use(server.state)
@@ -143,8 +138,7 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            return host.boot_mode(host.server(
-                info.server, CONF[GROUP].server_list_max_age))
+            return host.boot_mode(host.watch(info.server))
 
     @METRICS.timer('QuintupleoManagement.set_boot_mode')
     @task_manager.require_exclusive_lock
@@ -186,7 +180,9 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = host.server(info.server, CONF[GROUP].server_list_max_age)
+            server = host.watch(info.server)
+            if server.state.vm_state == 'error':
+                server = host.server(info.server, watch.NEWS_MAX_AGE)
             finding = watch.find(task, info, host, server)
         if (finding and finding.kind.severe) or (
                 server.state.vm_state == 'error'):

@@ -72,11 +72,9 @@ class QuintupleoPower(base.PowerInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
-            # Under an exclusive lock a request begins, which must not be
-            # judged by what was read before it.
-            server = host.server(
-                info.server,
-                CONF[GROUP].server_list_max_age if task.shared else 0.0)
+            # Who asks has mended something, or a request begins: neither is
+            # to be judged by what was read before it.
+            server = host.server(info.server)
             refusal = transitions.refusal(server.state)
             if refusal:
                 raise transitions.Refused(
@@ -110,10 +108,8 @@ class QuintupleoPower(base.PowerInterface):
             # Under an exclusive lock Ironic is about to change the power, and
             # leaves it as it is if this says that it is so already.
             host = cloud.get(info.credentials)
-            server = host.server(
-                info.server,
-                CONF[GROUP].server_list_max_age if task.shared
-                else course.PLAN_MAX_AGE)
+            server = (_look(task.node, info, host) if task.shared else
+                      host.server(info.server, course.PLAN_MAX_AGE))
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (
@@ -232,6 +228,19 @@ def _warn_of_a_slow_stop(node, host, server):
             {'node': node.uuid, 'server': server.id,
              'seconds': '60 s or what the host cloud sets'
              if seconds is None else f'{seconds} s'})
+
+
+def _look(node, info, host):
+    """Read a server for power sync, anew before Ironic is told of a change.
+
+    Many nodes share a reading, which may be older than what was done since.
+    """
+    server = host.watch(info.server)
+    is_on = transitions.is_on(server.state)
+    known = node.power_state
+    if is_on is None or known and is_on is not (known == states.POWER_ON):
+        return host.server(info.server, watch.NEWS_MAX_AGE)
+    return server
 
 
 def _watch(task, info, host, server):

@@ -32,6 +32,9 @@ LOG = log.getLogger(__name__)
 
 KEY = 'quintupleo_seen'
 
+# Seconds that a reading may be old by which Ironic is told of a change.
+NEWS_MAX_AGE = 1.0
+
 # Where a node has on its disk what Ironic deployed. A deployment, a cleaning
 # or a tear-down takes the server as it is.
 _DEPLOYED = frozenset((

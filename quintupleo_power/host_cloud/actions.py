@@ -19,6 +19,7 @@ import time
 from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import looks
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
@@ -140,6 +141,7 @@ class Actions:
         :param poll_interval: seconds between two looks at the most.
         """
         self._compute = compute
+        self._looks = looks.Looks(compute)
         self._pace = Pace(poll_interval)
 
     def settle(self, server, deadline):
@@ -177,7 +179,10 @@ class Actions:
         request_id = self._send(server, action, deadline, rescue_image)
         seen = self._watch(server.id, action.value, deadline)
         took = time.monotonic() - begun
-        failure = self._failure(server.id, action, request_id, deadline)
+        # A state that it was not in before is proof enough.
+        failure = (None if transitions.reached(action, seen.state)
+                   and not transitions.reached(action, server.state) else
+                   self._failure(server.id, action, request_id, deadline))
         if failure:
             raise errors.ActionFailed(
                 f'Nova could not {action.value} server {server.id}: '
@@ -266,11 +271,13 @@ class Actions:
     def _watch(self, server_id, name, deadline):
         """Look at a server until it has no task in progress."""
         waits = self._pace.waits(name)
-        time.sleep(max(0, min(next(waits), deadline - time.monotonic())))
         try:
-            return _wait_for(
-                lambda: servers.read(self._compute, server_id),
-                lambda seen: not seen.state.task_state, waits, deadline)
+            with self._looks.waiting(server_id):
+                time.sleep(max(0, min(next(waits),
+                                      deadline - time.monotonic())))
+                return _wait_for(
+                    lambda: self._looks.look(server_id),
+                    lambda seen: not seen.state.task_state, waits, deadline)
         except _NotInTime as late:
             seen = late.args[0]
             raise errors.ActionTimeout(

@@ -25,7 +25,7 @@ from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import records
-from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import view
 from quintupleo_power.host_cloud import volumes
 
 CONF = cfg.CONF
@@ -134,7 +134,7 @@ class HostCloud:
         self._image = image
         self._volume = volume
         self._actions = actions.Actions(compute, CONF[GROUP].poll_interval)
-        self._servers = _Recent()
+        self._view = view.View(compute)
         self._images = _Recent()
         # What never changes while a server has these volumes.
         self._network_first = {}
@@ -148,11 +148,18 @@ class HostCloud:
         :returns: a :class:`servers.Server`.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
-        server = self._servers.get(reference, max_age)
-        if server is None:
-            server = self._complete(servers.read(self._compute, reference))
-            self._servers.put(reference, server)
-        return server
+        return self._complete(self._view.server(reference, max_age))
+
+    def watch(self, reference):
+        """Read a server that is only looked at, with others that are.
+
+        :param reference: UUID, or name if it is unique.
+        :returns: a :class:`servers.Server`, at most
+            ``[quintupleo]server_list_max_age`` old.
+        :raises: NotFound, NotUnique or another HostCloudError.
+        """
+        return self._complete(self._view.watch(
+            reference, CONF[GROUP].server_list_max_age))
 
     def settle(self, server, deadline):
         """Wait until nothing is under way on a server.
@@ -161,20 +168,20 @@ class HostCloud:
         """
         return self._complete(self._actions.settle(server, deadline))
 
-    def run(self, reference, server, action, deadline, rescue_image=None):
+    def run(self, server, action, deadline, rescue_image=None):
         """Send one action and see it end.
 
         See :meth:`actions.Actions.run`; what was read of the server before
         counts no more.
         """
-        self._servers.drop(reference)
+        self._view.acted(server.id)
         try:
             # No request may fail any more once the action is done.
             return dataclasses.replace(
                 self._actions.run(server, action, deadline, rescue_image),
                 network_first=server.network_first)
         finally:
-            self._servers.drop(reference)
+            self._view.acted(server.id)
 
     def actions_since(self, server, updated):
         """Read what was done with a server after a reading of it.

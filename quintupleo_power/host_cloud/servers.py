@@ -175,3 +175,27 @@ def read(compute, reference):
             + ', '.join(sorted(server.id for server in found))
             + '): use the UUID')
     return found[0]
+
+
+def read_pages(compute, filters=None):
+    """Read servers of the project, newest first.
+
+    :param compute: the compute :class:`connection.Service`.
+    :param filters: dict of what Nova is to choose by; None for all of them.
+    :returns: a generator of lists of :class:`Server`, one for each request.
+    :raises: HostCloudError
+    """
+    query = dict(filters or {})
+    while True:
+        answer = compute.get('/servers/detail', **query)
+        bodies = answer.get('servers')
+        if not isinstance(bodies, list):
+            raise errors.ServerError(
+                'The host cloud lists its servers in a form that Nova does '
+                'not have')
+        page = [Server.from_body(body) for body in bodies]
+        yield page
+        # Nova links to the next page of all but the last one.
+        if not page or not answer.get('servers_links'):
+            return
+        query['marker'] = page[-1].id

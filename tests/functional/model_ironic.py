@@ -31,6 +31,8 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import looks
+from quintupleo_power.host_cloud import view
 from quintupleo_power import interrupted
 from tests.functional import model_wire
 
@@ -85,6 +87,9 @@ class Conductor(base.DbTestCase):
         :param server_list_max_age: the driver's option.
         :param force: Ironic's option force_power_state_during_sync.
         """
+        # As if there were many nodes, where readings may be shared.
+        view.LIST_FROM = 1 if server_list_max_age else 2
+        looks.SHARED_FROM = 1 if server_list_max_age else 3
         self.config(server_list_max_age=server_list_max_age,
                     group='quintupleo')
         self.config(force_power_state_during_sync=force, group='conductor')

@@ -53,6 +53,7 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cloud',
                'quintupleo_power.host_cloud.connection',
+               'quintupleo_power.host_cloud.view',
                'quintupleo_power.interrupted')
 
     def __init__(self):

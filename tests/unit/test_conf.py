@@ -66,7 +66,7 @@ class OptionsTestCase(unittest.TestCase):
     def test_defaults(self):
         group = self.parse('')
         self.assertEqual(
-            (None, 'quintupleo-rescue-bios', 'quintupleo-rescue-uefi', 5.0,
+            (None, 'quintupleo-rescue-bios', 'quintupleo-rescue-uefi', 30.0,
              300, 2.0, []),
             (group.cloud, group.rescue_image_bios, group.rescue_image_uefi,
              group.server_list_max_age, group.action_timeout,

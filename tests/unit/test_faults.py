@@ -207,8 +207,7 @@ class LostActionTestCase(FaultTestCase):
         server = host.server(self.server.id)
         with mock.patch.object(cloud.HostCloud, '_complete',
                                autospec=True, side_effect=AssertionError):
-            seen = host.run(self.server.id,
-                            dataclasses.replace(server, network_first=True),
+            seen = host.run(dataclasses.replace(server, network_first=True),
                             connection_action('hard reboot'),
                             self.clock.now + 60)
         self.assertTrue(seen.network_first)

@@ -138,8 +138,7 @@ class SharedCloudTestCase(base.DriverTestCase):
         host = cloud.get(connection.Credentials())
         before = host.server(self.server.id)
         self.clock.now += 60
-        host.run(self.server.id, before,
-                 actions.transitions.Action.HARD_REBOOT,
+        host.run(before, actions.transitions.Action.HARD_REBOOT,
                  self.clock.now + 60)
         self.assertEqual(['reboot'], [row['action'] for row in (
             host.actions_since(host.server(self.server.id),

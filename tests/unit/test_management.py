@@ -189,7 +189,7 @@ class OldComputeTestCase(BootModeTestCase):
         self.host_cloud.forget_requests()
         self.set_driver_info(quintupleo_server=other.id)
         self.call('get_boot_mode')
-        self.assertEqual([f'GET /v2.1/servers/{other.id}'],
+        self.assertEqual(['GET /v2.1/servers/detail'],
                          self.host_cloud.requests)
 
 

@@ -495,7 +495,7 @@ class TroubleTestCase(PowerTestCase):
 
     def test_unfinished_event_is_read_again(self):
         self.host_cloud.fail('GET', '/os-instance-actions/', 503, times=2)
-        self.set_power(states.POWER_OFF)
+        self.reboot()
         self.assertEqual(3, self.count('/os-instance-actions/'))
 
     def test_cloud_that_shows_no_events_is_judged_by_the_server(self):
@@ -738,9 +738,20 @@ class GetPowerStateTestCase(PowerTestCase):
         self.host_cloud.forget_requests()
         self.get_power()
         self.assertEqual([], self.host_cloud.requests)
-        self.clock.now += 5.0
+        self.clock.now += 30.0
         self.get_power()
         self.assertEqual(1, len(self.host_cloud.requests))
+
+    def test_change_is_told_after_another_look(self):
+        self.node.power_state = states.POWER_ON
+        self.node.save()
+        self.get_power()
+        self.set_server('stopped', SHUTDOWN)
+        self.clock.now += 10.0
+        self.assertEqual(states.POWER_ON, self.get_power())
+        self.node.power_state = states.POWER_OFF
+        self.node.save()
+        self.assertEqual(states.POWER_OFF, self.get_power())
 
     def test_reading_is_not_shared_if_so_configured(self):
         self.config(server_list_max_age=0, group='quintupleo')
@@ -803,13 +814,12 @@ class RequestCountTestCase(PowerTestCase):
         self.validate()
         self.wish(boot_devices.PXE)
         self.reboot()
-        self.assert_requests('server', 'action', 'server', 'server', 'event')
+        self.assert_requests('server', 'action', 'server', 'server')
         self.assert_server_is('rescued', RUNNING)
-        self.assertGreaterEqual(8, len(self.host_cloud.requests))
 
     def test_power_off(self):
         self.set_power(states.POWER_OFF)
-        self.assert_requests('server', 'action', 'server', 'server', 'event')
+        self.assert_requests('server', 'action', 'server', 'server')
 
     def test_plan_of_two_actions_is_made_from_a_fresh_reading(self):
         self.set_server('rescued', RUNNING)
@@ -843,7 +853,7 @@ class RequestCountTestCase(PowerTestCase):
         self.set_power(states.POWER_OFF)
         self.host_cloud.forget_requests()
         self.set_power(states.POWER_ON)
-        self.assert_requests('server', 'action', 'server', 'server', 'event')
+        self.assert_requests('server', 'action', 'server', 'server')
 
     def test_setting_the_device_asks_nothing(self):
         self.wish(boot_devices.PXE)
@@ -860,7 +870,7 @@ class RequestCountTestCase(PowerTestCase):
     def test_first_look_comes_when_the_action_usually_ends(self):
         self.host_cloud.reads_per_task = 0
         self.set_power(states.POWER_OFF)
-        self.assert_requests('server', 'action', 'server', 'event')
+        self.assert_requests('server', 'action', 'server')
 
 
 class OldComputeTestCase(PowerTestCase):

@@ -1,0 +1,280 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Many readers, few requests."""
+
+import concurrent.futures
+import threading
+import unittest
+from unittest import mock
+import uuid
+
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import view
+
+
+class Compute:
+    """Nova's reads of servers; ``hold`` keeps a list from being answered."""
+
+    PAGE = 1000
+
+    def __init__(self):
+        self.bodies = {}
+        self.asked = []
+        self.hold = threading.Event()
+        self.hold.set()
+        self.listing = threading.Event()
+        self.failure = None
+        self.since = []
+        self.gone = self.hidden = None
+
+    def add(self, number, **values):
+        ids = []
+        for _ in range(number):
+            ids.append(str(uuid.uuid4()))
+            self.bodies[ids[-1]] = {
+                'id': ids[-1], 'name': 'machine', 'status': 'ACTIVE',
+                'OS-EXT-STS:vm_state': 'active', 'OS-EXT-STS:power_state': 1,
+                'OS-EXT-STS:task_state': None, **values}
+        return ids
+
+    def get(self, path, key=None, kind=dict, name=None, marker=None,
+            **filters):
+        self.asked.append(path)
+        if 'changes-since' in filters:
+            self.since.append(filters['changes-since'])
+        if path == '/servers/detail' and name is None:
+            return self._page(marker)
+        if name is not None:
+            return list(self.bodies.values())
+        server_id = path.rpartition('/')[2]
+        if server_id not in self.bodies or server_id == self.gone:
+            raise errors.NotFound(server_id)
+        return dict(self.bodies[server_id])
+
+    def _page(self, marker):
+        ids = list(self.bodies)
+        begin = ids.index(marker) + 1 if marker else 0
+        page = [dict(self.bodies[each])
+                for each in ids[begin:begin + self.PAGE]
+                if each != self.hidden]
+        self.listing.set()
+        self.hold.wait(10)
+        if self.failure:
+            raise self.failure
+        # As Nova does, which looks at the page alone.
+        more = len(page) == self.PAGE
+        return {'servers': page, 'servers_links': [
+            {'rel': 'next', 'href': ''}] if more else []}
+
+    def lists(self):
+        return self.asked.count('/servers/detail')
+
+
+class ViewTestCase(unittest.TestCase):
+
+    def setUp(self):
+        self.compute = Compute()
+        self.view = view.View(self.compute)
+        self.now = 1000.0
+        patch = mock.patch.object(view.time, 'monotonic',
+                                  lambda: self.now)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def read(self, ids, max_age=10.0):
+        return [self.view.watch(each, max_age) for each in ids]
+
+
+class SharingTestCase(ViewTestCase):
+
+    def test_a_thousand_servers_take_three_requests(self):
+        ids = self.compute.add(1000)
+        self.assertEqual(ids, [server.id for server in self.read(ids)])
+        self.assertEqual(3, len(self.compute.asked))
+
+    def test_the_next_pass_takes_one_list(self):
+        ids = self.compute.add(1000)
+        self.read(ids)
+        self.compute.asked.clear()
+        self.now += 60
+        self.read(ids)
+        # Nova ends a list of so many with an empty page.
+        self.assertEqual(['/servers/detail'] * 2, self.compute.asked)
+
+    def test_pages_are_followed_to_the_end(self):
+        ids = self.compute.add(2500)
+        self.read(ids)
+        self.now += 60
+        self.compute.asked.clear()
+        self.read(ids)
+        self.assertEqual(3, self.compute.lists())
+        self.assertEqual(3, len(self.compute.asked))
+
+    def test_few_servers_are_read_one_by_one(self):
+        ids = self.compute.add(5)
+        self.read(ids[:1] * 2)
+        self.assertEqual(0, self.compute.lists())
+
+    def test_few_watched_among_very_many_are_read_one_by_one(self):
+        ids = self.compute.add(3000)
+        self.read(ids[:10])
+        self.assertEqual(4, self.compute.lists())
+        self.now += 60
+        self.compute.asked.clear()
+        self.read(ids[:10])
+        self.assertEqual(0, self.compute.lists())
+        self.assertEqual(10, len(self.compute.asked))
+
+    def test_size_of_the_project_is_looked_at_again_some_time(self):
+        ids = self.compute.add(3000)
+        self.read(ids[:10])
+        for each in ids[100:]:
+            del self.compute.bodies[each]
+        for _ in range(65):
+            self.now += 60
+            self.read(ids[:10])
+        self.compute.asked.clear()
+        self.now += 60
+        self.read(ids[:10])
+        self.assertEqual(['/servers/detail'], self.compute.asked)
+
+    def test_server_that_nobody_asks_for_any_more_is_not_watched(self):
+        ids = self.compute.add(5)
+        self.read(ids)
+        self.now += view.WATCHED + 1
+        self.compute.asked.clear()
+        self.read(ids[:1])
+        self.assertEqual(0, self.compute.lists())
+
+    def test_deleted_server_is_looked_for_by_itself(self):
+        ids = self.compute.add(10)
+        self.read(ids)
+        del self.compute.bodies[ids[4]]
+        self.now += 60
+        with self.assertRaises(errors.NotFound):
+            self.read(ids)
+
+    def test_names_are_served_from_the_list_too(self):
+        ids = self.compute.add(9)
+        self.compute.bodies[ids[0]]['name'] = 'other'
+        self.read(ids)
+        self.now += 60
+        self.read(ids)
+        self.assertEqual(ids[0], self.view.watch('other', 10.0).id)
+
+
+class FreshnessTestCase(ViewTestCase):
+
+    def test_age_zero_always_reads(self):
+        ids = self.compute.add(9)
+        self.read(ids)
+        self.compute.asked.clear()
+        self.read(ids, 0)
+        self.assertEqual([f'/servers/{each}' for each in ids],
+                         self.compute.asked)
+
+    def test_reader_of_one_server_lists_none(self):
+        ids = self.compute.add(9)
+        self.read(ids)
+        self.now += 60
+        self.compute.asked.clear()
+        self.view.server(ids[0], 1.0)
+        self.view.server(ids[0], 1.0)
+        self.assertEqual([f'/servers/{ids[0]}'], self.compute.asked)
+
+    def test_older_than_permitted_is_read_anew(self):
+        ids = self.compute.add(1)
+        self.read(ids)
+        self.now += 9
+        self.read(ids)
+        self.assertEqual(1, len(self.compute.asked))
+        self.now += 2
+        self.read(ids)
+        self.assertEqual(2, len(self.compute.asked))
+
+    def test_server_with_an_action_is_read_anew(self):
+        ids = self.compute.add(9)
+        self.read(ids)
+        self.compute.asked.clear()
+        self.now += 1
+        self.view.acted(ids[3])
+        self.now += 1
+        self.read([each for each in ids if each != ids[3]])
+        self.assertEqual([], self.compute.asked)
+        self.read([ids[3]])
+        self.assertEqual(1, len(self.compute.asked))
+
+    def test_list_from_before_an_action_tells_nothing_of_its_server(self):
+        ids = self.compute.add(9)
+        self.read(ids[:2])
+        self.compute.hold.clear()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            reader = pool.submit(self.view.watch, ids[2], 10.0)
+            self.assertTrue(self.compute.listing.wait(10))
+            self.now += 1
+            self.view.acted(ids[5])
+            self.compute.bodies[ids[5]]['OS-EXT-STS:task_state'] = 'rescuing'
+            self.compute.hold.set()
+            reader.result()
+        self.assertEqual('rescuing', self.view.watch(
+            ids[5], 10.0).state.task_state)
+
+    def test_renamed_server_is_no_longer_found_by_its_name(self):
+        ids = self.compute.add(1)
+        self.view.watch('machine', 10.0)
+        self.compute.bodies[ids[0]]['name'] = 'other'
+        self.now += 60
+        with self.assertRaises(errors.NotFound):
+            self.view.watch('machine', 10.0)
+
+
+class ConcurrencyTestCase(ViewTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.ids = self.compute.add(50)
+        self.read(self.ids)
+        self.now += 60
+        self.compute.asked.clear()
+        self.compute.listing.clear()
+        self.compute.hold.clear()
+        self.pool = concurrent.futures.ThreadPoolExecutor(50)
+        self.addCleanup(self.pool.shutdown)
+
+    def all_at_once(self):
+        return [self.pool.submit(self.view.watch, each, 10.0)
+                for each in self.ids]
+
+    def test_readers_share_one_list(self):
+        readers = self.all_at_once()
+        self.assertTrue(self.compute.listing.wait(10))
+        self.compute.hold.set()
+        self.assertEqual(self.ids, [each.result().id for each in readers])
+        self.assertEqual(['/servers/detail'], self.compute.asked)
+
+    def test_failure_of_the_list_is_an_error_for_every_reader(self):
+        readers = self.all_at_once()
+        self.assertTrue(self.compute.listing.wait(10))
+        self.compute.failure = errors.ServerError('Out of rabbits')
+        self.compute.hold.set()
+        for each in readers:
+            self.assertIsInstance(each.exception(10), errors.ServerError)
+
+    def test_after_a_failure_the_next_reader_tries_again(self):
+        self.compute.failure = errors.ServerError('Out of rabbits')
+        self.compute.hold.set()
+        with self.assertRaises(errors.ServerError):
+            self.read(self.ids)
+        self.compute.failure = None
+        self.read(self.ids)
+        self.assertEqual(2, self.compute.lists())
