@@ -103,14 +103,15 @@ class LooksTestCase(unittest.TestCase):
 
     def test_asks_for_what_has_changed_since_before_the_oldest_began(self):
         ids = self.compute.add(3)
-        with mock.patch.object(looks.time, 'time', return_value=1_000_300.0):
+        with mock.patch.object(looks.time, 'time', autospec=True,
+                               return_value=1_000_300.0):
             self.look(ids)
         self.assertEqual({'1970-01-12T13:46:40Z'}, set(self.compute.since))
 
     def test_rounds_are_apart(self):
         ids = self.compute.add(3)
         with mock.patch.object(looks, 'SHORTEST', 3.0), (
-                mock.patch.object(looks.time, 'sleep')) as sleep:
+                mock.patch.object(looks.time, 'sleep', autospec=True)) as sleep:
             self.look(ids)
             self.look(ids)
         self.assertAlmostEqual(3.0, sleep.call_args_list[-1].args[0], 0)
