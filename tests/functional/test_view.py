@@ -1,0 +1,102 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What is shared between nodes, against a real Nova.
+
+A server has to look the same in a list, among what has changed of late, and
+by itself.
+"""
+
+import concurrent.futures
+import time
+
+import pytest
+
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import looks
+from quintupleo_power import transitions
+from tests.functional import conftest
+
+Action = transitions.Action
+
+
+@pytest.fixture(scope='module')
+def servers(deployment):
+    """Three servers."""
+    return [deployment.server().id for _ in range(3)]
+
+
+class Requests:
+    """A compute service that keeps what it was asked for."""
+
+    def __init__(self, compute):
+        self._compute = compute
+        self.reads = []
+        self.microversion = compute.microversion
+        self.post = compute.post
+
+    def get(self, path, *args, **query):
+        self.reads.append((path, *query))
+        return self._compute.get(path, *args, **query)
+
+
+@pytest.fixture
+def host(deployment, monkeypatch):
+    """The host cloud as a conductor has it, and what it reads of servers."""
+    monkeypatch.setenv('OS_CLIENT_CONFIG_FILE', str(deployment.clouds_yaml))
+    title, compute, image, volume = connection.connect(
+        connection.Credentials(cloud=conftest.lab.CLOUD))
+    requests = Requests(compute)
+    return cloud.HostCloud(title, requests, image, volume), requests.reads
+
+
+def test_a_pass_costs_one_list(host, servers):
+    host, reads = host
+    for server_id in servers:
+        host.watch(server_id)
+    assert reads == [(f'/servers/{servers[0]}',), ('/servers/detail',)]
+    seen = [host.watch(server_id) for server_id in servers]
+    assert len(reads) == 2
+    assert seen == [host.server(server_id) for server_id in servers]
+
+
+def test_action_makes_one_server_stale_and_no_other(host, servers):
+    host, reads = host
+    for server_id in servers:
+        host.watch(server_id)
+    host.run(host.server(servers[0]), Action.STOP, time.monotonic() + 60)
+    reads.clear()
+    seen = [host.watch(server_id) for server_id in servers]
+    assert reads == [(f'/servers/{servers[0]}',)]
+    assert [server.state.vm_state for server in seen] == [
+        'stopped', 'active', 'active']
+    host.run(seen[0], Action.START, time.monotonic() + 60)
+
+
+def test_many_wait_with_one_look(host, servers, monkeypatch):
+    host, reads = host
+    # With any two of them waiting the third must not be done yet.
+    monkeypatch.setattr(looks, 'SHARED_FROM', 1)
+    before = [host.server(server_id) for server_id in servers]
+    for action in (Action.STOP, Action.START, Action.HARD_REBOOT):
+        reads.clear()
+        with concurrent.futures.ThreadPoolExecutor(len(servers)) as pool:
+            before = list(pool.map(
+                lambda server: host.run(server, action,
+                                        time.monotonic() + 60), before))
+        assert all(transitions.reached(action, server.state)
+                   for server in before)
+        assert set(reads) - {
+            (path,) for path, *_ in reads if 'instance-actions' in path} == {
+                ('/servers/detail', 'changes-since')}
+    assert before == [host.server(server_id) for server_id in servers]
