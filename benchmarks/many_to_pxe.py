@@ -14,7 +14,7 @@
 """Many nodes sent to PXE at once, beside the same by a script of the tenant.
 
 The script has a thread for each server, which asks for the rescue and looks
-once a second (openstacksdk's ``wait_for_server``). Ironic is asked through its
+once a second. Ironic is asked through its
 API. Needs ``tools/minicloud up --hypervisor fake``; QUINTUPLEO_STATE_DIR says
 where, if not in the usual place.
 """
@@ -48,8 +48,7 @@ class Benchmark:
         def rescue(server):
             self.lab.cloud.compute.rescue_server(
                 server, None, self.rescue_image)
-            self.lab.cloud.compute.wait_for_server(
-                server, status='RESCUE', interval=1, wait=600)
+            self._wait_for(server, 'RESCUE')
 
         with self.lab.requests() as requests:
             begun = time.monotonic()
@@ -62,10 +61,19 @@ class Benchmark:
     def _back(self, servers):
         def unrescue(server):
             self.lab.cloud.compute.unrescue_server(server)
-            self.lab.cloud.compute.wait_for_server(
-                server, status='ACTIVE', interval=1, wait=600)
+            self._wait_for(server, 'ACTIVE')
 
         fake_lab.each(unrescue, servers)
+
+    def _wait_for(self, server, status):
+        deadline = time.monotonic() + 600
+        while True:
+            found = self.lab.cloud.compute.get_server(server.id)
+            if found.status == status and not found.task_state:
+                return
+            if time.monotonic() > deadline:
+                raise system.Error(f'{server.name} is {found.status}.')
+            time.sleep(1)
 
     def by_ironic(self, number):
         """Set PXE and reboot so many nodes; return a dict of figures."""
