@@ -91,9 +91,9 @@ def test_many_wait_with_one_look(host, servers, monkeypatch):
     for action in (Action.STOP, Action.START, Action.HARD_REBOOT):
         reads.clear()
         with concurrent.futures.ThreadPoolExecutor(len(servers)) as pool:
-            before = list(pool.map(
-                lambda server: host.run(server, action,
-                                        time.monotonic() + 60), before))
+            before = [future.result() for future in [
+                pool.submit(host.run, server, action, time.monotonic() + 60)
+                for server in before]]
         assert all(transitions.reached(action, server.state)
                    for server in before)
         assert set(reads) - {
