@@ -19,6 +19,7 @@ measured is the way to Nova and Nova itself, not the guests.
 import concurrent.futures
 import contextlib
 import datetime
+import json
 import os
 import pathlib
 import re
@@ -35,11 +36,57 @@ from onebox import ironic  # noqa: E402
 from onebox import lab  # noqa: E402
 from onebox import progress  # noqa: E402
 from onebox import system  # noqa: E402
+import sushy_tools  # noqa: E402
 
 REQUEST = re.compile(
     r'^(\S+ \S+) \d+ INFO nova\.api\.openstack\.requestlog .*?"(\w+) '
     r'(/v2\.1\S*)" status', re.MULTILINE)
 THREADS = 32
+# Servers that are asked for at once, which Nova builds one by one.
+BATCH = 100
+
+# All nodes of an Ironic straight into its database, as it would have them long
+# after they were enrolled.
+SET_NODES = """
+import json, sys
+from ironic.common import context, service
+from ironic import objects
+from oslo_utils import uuidutils
+service.prepare_service(['benchmark', '--config-file', sys.argv[1]])
+admin = context.get_admin_context()
+for node in objects.Node.list(admin):
+    node.destroy()
+driver, settings = json.load(sys.stdin)
+for driver_info in settings:
+    objects.Node(
+        admin, uuid=uuidutils.generate_uuid(), driver=driver,
+        driver_info=driver_info, power_state='power on',
+        provision_state='available', boot_interface='pxe',
+        deploy_interface='direct', network_interface='noop',
+        power_interface=driver, management_interface=driver).create()
+"""
+
+
+class Process:
+    """A process tree, as the kernel counts what it uses."""
+
+    def __init__(self, pids):
+        self._pids = pids
+
+    def cpu_seconds(self):
+        """Processor time in seconds, of the user and of the kernel."""
+        ticks = 0
+        for pid in self._pids:
+            words = pathlib.Path(f'/proc/{pid}/stat').read_text()
+            words = words.rpartition(')')[2].split()
+            ticks += int(words[11]) + int(words[12])
+        return ticks / os.sysconf('SC_CLK_TCK')
+
+    def memory(self):
+        """Resident memory in bytes."""
+        return sum(
+            int(pathlib.Path(f'/proc/{pid}/statm').read_text().split()[1])
+            for pid in self._pids) * os.sysconf('SC_PAGE_SIZE')
 
 
 class Lab:
@@ -49,11 +96,13 @@ class Lab:
     :ivar nodes: the :class:`lab.Nodes` of Ironic.
     """
 
-    def __init__(self, state, driver_options):
+    def __init__(self, state, driver_options, *lines, peer=False):
         """Start an Ironic beside a minicloud that is up.
 
         :param state: state folder of ``minicloud up --hypervisor fake``.
         :param driver_options: more options of [quintupleo], as a dict.
+        :param lines: more lines of its configuration.
+        :param peer: whether to start :mod:`sushy_tools`, too.
         """
         state = pathlib.Path(state)
         if not (state / 'clouds.yaml').exists():
@@ -65,19 +114,35 @@ class Lab:
             state=self._folder, api_port=_free_port(),
             venv=os.environ.get('QUINTUPLEO_IRONIC_VENV'))
         system.make_dir(self._service.logs)
+        if peer:
+            lines += sushy_tools.IRONIC_LINES
+            self._service = ironic.Ironic(
+                state=self._folder, api_port=self._service.api_port,
+                venv=sushy_tools.ironic_venv(self._service.cache,
+                                             self._service.logs))
         shutil.copy(state / 'clouds.yaml', self._folder)
         self._service.install()
         self._service.configure('lo', {'cloud': lab.CLOUD, **driver_options})
-        with progress.Progress('benchmark').stage('Ironic') as stage:
-            self._service.start(stage, api_only=True)
+        with open(self._service.conf, 'a') as conf:
+            # Sections may be there before; what comes last counts.
+            conf.write('\n'.join(['', *lines, '']))
+        self._start()
+        self.peer = peer and sushy_tools.Emulator(
+            self._service.cache, self._folder, self._service.environment())
         self.cloud = lab.HostCloud(self._service).connection
         self.nodes = lab.Nodes(self._service, images=None)
-        self._servers = []
+        self.servers = []
+
+    def _start(self):
+        with progress.Progress('benchmark').stage('Ironic') as stage:
+            self._service.start(stage, api_only=True)
 
     def close(self):
         """Remove what was made."""
+        if self.peer:
+            self.peer.close()
         each(lambda server: self.cloud.compute.delete_server(server),
-             self._servers)
+             self.servers)
         self._service.stop()
         shutil.rmtree(self._folder)
 
@@ -95,7 +160,7 @@ class Lab:
             server = compute.create_server(
                 name=f'benchmark-{time.time():.0f}-{index}',
                 image_id=image.id, flavor_id=flavor.id, networks='none')
-            self._servers.append(server)
+            self.servers.append(server)
             server = compute.wait_for_server(server, interval=1, wait=600)
             node = self.nodes.connection.baremetal.create_node(
                 name=server.name, driver='quintupleo',
@@ -105,6 +170,65 @@ class Lab:
             return server, node
 
         return each(make, range(number))
+
+    def add_servers(self, number):
+        """Make servers, in batches.
+
+        :returns: list of servers.
+        """
+        compute = self.cloud.compute
+        image = self.cloud.image.find_image('quintupleo-empty-bios',
+                                            ignore_missing=False)
+        flavor = compute.find_flavor('tiny', ignore_missing=False)
+        made = []
+        while len(made) < number:
+            count = min(BATCH, number - len(made))
+            name = f'benchmark-{time.time():.0f}'
+            compute.create_server(
+                name=name, image_id=image.id, flavor_id=flavor.id,
+                networks='none', min_count=count, max_count=count)
+            made += self._built(name, count)
+        self.servers += made
+        return made
+
+    def _built(self, name, count):
+        deadline = time.monotonic() + 600
+        while True:
+            found = list(self.cloud.compute.servers(name=f'^{name}'))
+            failed = [server for server in found if server.status == 'ERROR']
+            if failed:
+                raise system.Error(f'{failed[0].name}: {failed[0].fault}')
+            if sum(server.status == 'ACTIVE' for server in found) == count:
+                return found
+            if time.monotonic() > deadline:
+                raise system.Error(f'{name}: {count} servers are not built.')
+            time.sleep(2)
+
+    def set_nodes(self, driver, settings):
+        """Start Ironic anew, with other nodes than it had.
+
+        :param driver: their hardware type.
+        :param settings: the driver_info of each.
+        """
+        self._service.stop()
+        system.run(
+            [self._service.venv / 'bin' / 'python', '-c', SET_NODES,
+             self._service.conf], log=self.ironic_log,
+            env=self._service.environment(),
+            input=json.dumps([driver, settings]))
+        self._start()
+
+    @property
+    def ironic_log(self):
+        """What Ironic writes."""
+        return self._service.logs / 'ironic.log'
+
+    def process(self):
+        """The process of Ironic.
+
+        :returns: a :class:`Process`.
+        """
+        return Process(self._service._daemons['ironic'].family())
 
     @contextlib.contextmanager
     def requests(self):

@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The peer: sushy-tools' Redfish emulator in front of the same cloud.
+
+Its newest release on PyPI, used by Ironic's own redfish hardware type.
+"""
+
+import socket
+
+from onebox import ironic
+from onebox import lab
+from onebox import processes
+from onebox import system
+
+REQUIREMENTS = ('sushy-tools', 'openstacksdk')
+
+# Of an Ironic that has both hardware types.
+IRONIC_LINES = (
+    '[DEFAULT]',
+    'enabled_hardware_types = quintupleo,redfish',
+    'enabled_power_interfaces = quintupleo,redfish',
+    'enabled_management_interfaces = quintupleo,redfish')
+
+
+def ironic_venv(cache, logs):
+    """Make a Python environment with Ironic, its redfish client and us.
+
+    :param cache: folder for it.
+    :param logs: folder for logs.
+    :returns: its path.
+    """
+    path = cache / 'benchmarks' / 'ironic'
+    log = logs / 'ironic-python.log'
+    system.make_venv(path, [*ironic.REQUIREMENTS, 'sushy'], log,
+                     ironic.CONSTRAINTS, ironic.PYTHON)
+    ironic.install_checkout(path, log)
+    return path
+
+
+class Emulator:
+    """The emulator, as the tenant of the cloud.
+
+    :ivar address: its URL.
+    """
+
+    def __init__(self, cache, folder, environment):
+        """Start it.
+
+        :param cache: folder for its Python environment.
+        :param folder: folder for its state and log.
+        :param environment: the environment that names the cloud.
+        """
+        venv = cache / 'benchmarks' / 'sushy-tools'
+        system.make_venv(venv, REQUIREMENTS, folder / 'sushy-tools.log')
+        with socket.socket() as probe:
+            probe.bind(('127.0.0.1', 0))
+            port = probe.getsockname()[1]
+        self.address = f'http://127.0.0.1:{port}'
+        settings = folder / 'sushy-emulator.conf'
+        settings.write_text(f"SUSHY_EMULATOR_OS_CLOUD = '{lab.CLOUD}'\n"
+                            f"SUSHY_EMULATOR_STATE_DIR = '{folder}'\n")
+        self._daemon = processes.Daemon('sushy-emulator', folder, folder)
+        self._daemon.start(
+            [venv / 'bin' / 'sushy-emulator', '--config', settings,
+             '--interface', '127.0.0.1', '--port', str(port)], environment)
+        processes.wait_for(lambda: processes.listening(port), 60,
+                           'the Redfish emulator',
+                           stop=self._daemon.require_alive)
+        self.version = system.run(
+            [venv / 'bin' / 'pip', 'show', 'sushy-tools']
+        ).stdout.split('Version: ')[1].split()[0]
+
+    def driver_info(self, server_id):
+        """The settings of a node for a server."""
+        return {'redfish_address': self.address,
+                'redfish_system_id': f'/redfish/v1/Systems/{server_id}',
+                'redfish_username': 'benchmark',
+                'redfish_password': 'benchmark'}
+
+    def close(self):
+        """Stop it."""
+        self._daemon.stop()
