@@ -301,6 +301,12 @@ class Machine:
         with self.task(shared=True) as task:
             return manager.do_sync_power_state(task, failures)
 
+    def record(self, power_state):
+        """Let Ironic know a power state."""
+        with self.task() as task:
+            task.node.power_state = power_state
+            task.node.save()
+
     def request(self, sequence, timeout=ACTION_TIMEOUT):
         """Carry a sequence's request out as a conductor does."""
         with self.task() as task:

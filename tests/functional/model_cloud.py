@@ -100,7 +100,10 @@ class HostCloud:
     def delete(self, server_id):
         """Delete a server and wait until it is gone."""
         self.begin_delete(server_id)
-        self.wait(server_id, (None,))
+        deadline = time.monotonic() + PATIENCE
+        while self._get(f'/servers/{server_id}', TENANT) is not None:
+            assert time.monotonic() < deadline, f'{server_id} is still there'
+            time.sleep(0.05)
 
     def look(self, server_id):
         """Read a server.
