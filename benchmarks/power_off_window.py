@@ -26,6 +26,7 @@ import re
 import statistics
 import subprocess
 import sys
+import time
 
 import pxe_reboot
 
@@ -68,11 +69,14 @@ class Window(pxe_reboot.Benchmark):
         """Collect libvirt's lifecycle events of the server's domain."""
         found = []
         with subprocess.Popen(
-                ['virsh', '--connect', libvirt.URI, 'event', '--loop',
+                # Into a pipe it would write when it ends, which is too late.
+                ['stdbuf', '-oL', 'virsh', '--connect', libvirt.URI, 'event', '--loop',
                  '--timestamp', '--event', 'lifecycle'],
                 stdout=subprocess.PIPE, text=True) as watching:
             try:
                 yield found
+                # libvirt tells of the stop right before Nova does.
+                time.sleep(1)
             finally:
                 watching.terminate()
                 found.append(watching.stdout.read())
