@@ -70,8 +70,8 @@ class Window(pxe_reboot.Benchmark):
         found = []
         with subprocess.Popen(
                 # Into a pipe it would write when it ends, which is too late.
-                ['stdbuf', '-oL', 'virsh', '--connect', libvirt.URI, 'event', '--loop',
-                 '--timestamp', '--event', 'lifecycle'],
+                ['stdbuf', '-oL', 'virsh', '--connect', libvirt.URI, 'event',
+                 '--loop', '--timestamp', '--event', 'lifecycle'],
                 stdout=subprocess.PIPE, text=True) as watching:
             try:
                 yield found

@@ -194,24 +194,6 @@ def _require_rescue(host, server):
             f'network: {obstacle}')
 
 
-def warn_of_a_slow_stop(node, host, server):
-    """Tell once of a server whose own disk runs long at each power off."""
-    if server.id in _warned_of:
-        return
-    _warned_of.add(server.id)
-    seconds = host.shutdown_timeout(server)
-    if seconds != 0:
-        LOG.warning(
-            'Node %(node)s: Nova waits %(seconds)s for the guest of server '
-            '%(server)s to shut down at each power off and PXE boot, and its '
-            'own disk runs that long when it is powered off out of PXE. Make '
-            'the server from an image with os_shutdown_timeout=0, unless its '
-            'guest is to be shut down cleanly',
-            {'node': node.uuid, 'server': server.id,
-             'seconds': '60 s or what the host cloud sets'
-             if seconds is None else f'{seconds} s'})
-
-
 def _warn_of_a_slow_stop(node, host, server):
     """Tell once of a server whose own disk runs long at each power off."""
     if server.id in _warned_of:

@@ -117,10 +117,10 @@ def rebuild_wipes_the_volume(lab, stage, name):
         f'/servers/{server.id}/action', microversion='2.93',
         json={'rebuild': {'imageRef': image.id}})
     assert answer.status_code == 202, answer.text
+    # It is ACTIVE without a task for a moment before Nova stops it again.
     processes.wait_for(
-        lambda: _server(lab, name).task_state is None, 120,
-        f'Nova to rebuild {name}')
-    assert _server(lab, name).status == 'SHUTOFF'
+        lambda: (_server(lab, name).status, _server(lab, name).task_state)
+        == ('SHUTOFF', None), 120, f'Nova to rebuild {name} and stop it')
     assert [each['id'] for each in _server(lab, name).attached_volumes] == [
         volume]
     assert not _has_content(lab, volume)

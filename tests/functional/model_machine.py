@@ -433,8 +433,16 @@ class Sequence(stateful.RuleBasedStateMachine):
             assert self.machine.on is True, f'it is {self.machine}'
             assert booted[-1] == self.wish.next == self.machine.device, (
                 f'it booted from {booted} and not {self.wish.next}')
-        if booted and request not in (model.OFF, model.SOFT_OFF):
+        if request in (model.OFF, model.SOFT_OFF):
+            return
+        if booted:
             self.wish.booted()
+        elif self.wish.next in [
+                model.BOOTS.get(action) for request_id, action in rows
+                if request_id in self._meddled and action == 'reboot']:
+            # Nova may answer 500 to one of two reboots at once: then the
+            # driver cannot know whose it was that happened.
+            self._settle_wish()
 
     @stateful.rule()
     def take_over(self):
