@@ -137,7 +137,7 @@ class Actions:
     def __init__(self, compute, poll_interval):
         """Run actions through a compute service.
 
-        :param compute: the compute :class:`connection.Service`.
+        :param compute: the compute :class:`service.Service`.
         :param poll_interval: seconds between two looks at the most.
         """
         self._compute = compute

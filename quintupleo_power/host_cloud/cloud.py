@@ -124,9 +124,9 @@ class HostCloud:
         """Use the services of a cloud.
 
         :param title: the cloud's name in messages.
-        :param compute: the compute :class:`connection.Service`.
-        :param image: the image :class:`connection.Service`.
-        :param volume: the block storage :class:`connection.Service`.
+        :param compute: the compute :class:`service.Service`.
+        :param image: the image :class:`service.Service`.
+        :param volume: the block storage :class:`service.Service`.
         """
         self.title = title
         self.made_at = self.used_at = time.monotonic()

@@ -85,3 +85,8 @@ class ActionTimeout(HostCloudError):
 
 class OutcomeUnknown(HostCloudError):
     """Whether Nova did what it was asked to cannot be found out."""
+
+
+# What the client libraries let out of an answer or a file that lacks
+# something. Their texts may hold what was sent.
+UNEXPECTED_FORM = (AttributeError, LookupError, TypeError, ValueError)

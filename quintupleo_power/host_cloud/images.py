@@ -59,7 +59,7 @@ def has_tpm(properties):
 def read(images, reference):
     """Read one image.
 
-    :param images: the image :class:`connection.Service`.
+    :param images: the image :class:`service.Service`.
     :param reference: the image's UUID, or its name if it is unique.
     :returns: the image as a dict.
     :raises: NotFound, NotUnique or another HostCloudError.

@@ -61,7 +61,7 @@ class Looks:
     def __init__(self, compute):
         """Read through a compute service.
 
-        :param compute: the compute :class:`connection.Service`.
+        :param compute: the compute :class:`service.Service`.
         """
         self._compute = compute
         self._changed = threading.Condition()

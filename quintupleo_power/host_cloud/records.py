@@ -18,7 +18,7 @@ def since(compute, server, updated):
 
     Nova's clock is compared with itself only.
 
-    :param compute: the compute :class:`connection.Service`.
+    :param compute: the compute :class:`service.Service`.
     :param server: the :class:`servers.Server` as it is now.
     :param updated: ``updated`` of the server in that reading.
     :returns: rows of ``os-instance-actions``, oldest first.

@@ -144,7 +144,7 @@ def not_found(reference):
 def read(compute, reference):
     """Read one server.
 
-    :param compute: the compute :class:`connection.Service`.
+    :param compute: the compute :class:`service.Service`.
     :param reference: the server's UUID, or its name if it is unique.
     :returns: a :class:`Server`.
     :raises: NotFound, NotUnique or another HostCloudError.
@@ -180,7 +180,7 @@ def read(compute, reference):
 def read_pages(compute, filters=None):
     """Read servers of the project, newest first.
 
-    :param compute: the compute :class:`connection.Service`.
+    :param compute: the compute :class:`service.Service`.
     :param filters: dict of what Nova is to choose by; None for all of them.
     :returns: a generator of lists of :class:`Server`, one for each request.
     :raises: HostCloudError

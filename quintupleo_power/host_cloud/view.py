@@ -60,7 +60,7 @@ class View:
     def __init__(self, compute):
         """Read through a compute service.
 
-        :param compute: the compute :class:`connection.Service`.
+        :param compute: the compute :class:`service.Service`.
         """
         self._compute = compute
         self._changed = threading.Condition()

@@ -20,7 +20,7 @@ def image_properties(volumes, volume_ids):
 
     Cinder keeps them with the volume, however the image changes later.
 
-    :param volumes: the block storage :class:`connection.Service`.
+    :param volumes: the block storage :class:`service.Service`.
     :param volume_ids: UUIDs of the server's volumes, as Nova lists them.
     :returns: dict of image properties, named as in Glance; empty if no
         volume that can be booted from was made from an image.

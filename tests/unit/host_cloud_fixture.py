@@ -52,7 +52,7 @@ class Clock(fixtures.Fixture):
     MODULES = ('quintupleo_power.course',
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cloud',
-               'quintupleo_power.host_cloud.connection',
+               'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.view',
                'quintupleo_power.interrupted')
 

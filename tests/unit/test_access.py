@@ -17,6 +17,7 @@ import re
 import fixtures
 import yaml
 
+from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from tests.unit import host_cloud_fixture
@@ -293,7 +294,7 @@ class OlderSdkTestCase(validation.ValidateTestCase):
             raise yaml.YAMLError(SECRET)
 
         self.useFixture(fixtures.MockPatchObject(
-            connection.sdk_config, 'OpenStackConfig', parse))
+            clouds_yaml.sdk_config, 'OpenStackConfig', parse))
         error = self.assertRaises(errors.CloudMisconfigured,
                                   connection.connect,
                                   connection.Credentials(cloud='machines'))

@@ -29,6 +29,7 @@ import requests
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import service
 from tests.unit import nova_model
 from tests.unit import test_power
 
@@ -300,7 +301,7 @@ class ReadAgainTestCase(FaultTestCase):
 
     def test_slow_read_is_not_made_again(self):
         self.useFixture(fixtures.MockPatchObject(
-            connection.Service, 'SLOW', -1))
+            service.Service, 'SLOW', -1))
         self.host_cloud.fail('GET', self.read, GONE)
         self.refused(self.get_power)
 
@@ -481,4 +482,4 @@ class ReasonTestCase(FaultTestCase):
                 ('x: IncompleteRead(5 bytes read)', 'x'),
                 ('Request to http://h timed out',
                  'Request to http://h timed out')):
-            self.assertEqual(said, connection._short(Exception(text)))
+            self.assertEqual(said, service._short(Exception(text)))

@@ -25,6 +25,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
+from quintupleo_power.host_cloud import service
 from tests.unit import base
 
 
@@ -155,7 +156,7 @@ class ServiceTestCase(unittest.TestCase):
         rest = mock.Mock(spec=adapter.Adapter, session=mock.Mock(auth=None))
         rest.request.side_effect = ks_exceptions.AuthorizationFailure('None')
         with self.assertRaisesRegex(errors.AuthenticationFailed, 'None'):
-            connection.Service('Cloud', rest).get('/servers')
+            service.Service('Cloud', rest).get('/servers')
 
 
 class SmallPartsTestCase(unittest.TestCase):

@@ -20,7 +20,7 @@ from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 from ironic import objects
 
-from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import service
 from quintupleo_power import interrupted
 from tests.unit import base
 from tests.unit import nova_model
@@ -37,7 +37,7 @@ class InterruptedTestCase(base.DriverTestCase):
     """What the tests have in common: a conductor that dies."""
 
     # How often a look that fails is made again.
-    READS = len(connection.Service.READ_AGAIN) + 1
+    READS = len(service.Service.READ_AGAIN) + 1
 
     def setUp(self):
         super().setUp()
