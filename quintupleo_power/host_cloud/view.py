@@ -40,17 +40,21 @@ BREAK_EVEN = 25
 FIRST_LOOK = 10000
 # ... and again after so many seconds.
 SIZE_MAX_AGE = 3600.0
+# Readers of single servers at once from whom on they read a list together.
+CROWD = 4
 
 
 class _List:
     """A list on its way, or the last one.
 
     :ivar begun: a ``time.monotonic`` value.
+    :ivar ended: another one, None while it is on its way.
     :ivar failure: the error that it ended with, if it did.
     """
 
     def __init__(self, begun):
         self.begun = begun
+        self.ended = None
         self.failure = None
 
 
@@ -69,9 +73,10 @@ class View:
         self._acted = {}
         self._asked = collections.OrderedDict()
         self._listing = None
-        self._listed = float('-inf')
+        self._last = _List(float('-inf'))
         self._size = None
         self._sized_at = 0.0
+        self._readers = 0
 
     def watch(self, reference, max_age):
         """Read a server, together with others where that is cheaper.
@@ -82,28 +87,58 @@ class View:
         :returns: a :class:`servers.Server`.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
-        return (self._shared(reference, max_age) if max_age > 0 else None
-                ) or self.server(reference)
+        if max_age > 0:
+            now = time.monotonic()
+            with self._changed:
+                self._watch(reference, now)
+            found = self._shared(reference, now - max_age,
+                                 lambda: self._enough(now))
+            if found is not None:
+                return found
+        return self.server(reference)
 
     def server(self, reference, max_age=0.0):
         """Read a server by itself, which is the quickest for one.
 
+        Where many are read at the same time a list is the quickest for all.
+
         :param reference: UUID, or name if it is unique.
-        :param max_age: seconds that an earlier reading may be old.
+        :param max_age: seconds that an earlier reading may be old; with 0 the
+            reading begins now.
         :returns: a :class:`servers.Server`.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
         begun = time.monotonic()
-        if max_age > 0:
-            with self._changed:
-                known = self._find(reference, begun - max_age)
+        with self._changed:
+            known = self._find(reference, begun - max_age) if max_age else None
             if known is not None:
                 return known
+            self._readers += 1
+            crowd = self._readers
+        try:
+            return (self._in_a_crowd(reference, begun - max_age, crowd)
+                    or self._by_itself(reference, begun))
+        finally:
+            with self._changed:
+                self._readers -= 1
+
+    def _by_itself(self, reference, begun):
         server = servers.read(self._compute, reference)
         with self._changed:
             self._keep(server, begun)
             self._ids[reference] = server.id
         return server
+
+    def _in_a_crowd(self, reference, since, readers):
+        """Serve one of many readers from a list that all of them share.
+
+        :param readers: how many there were when it came.
+        :returns: the server, or None if it is to be read by itself.
+        """
+        if readers < CROWD or not self._is_sized(time.monotonic()):
+            return None
+        return self._shared(reference, since,
+                            lambda: self._worth(self._readers))
 
     def acted(self, server_id):
         """Forget a server, as something happens to it from now on."""
@@ -111,35 +146,38 @@ class View:
             self._acted[server_id] = time.monotonic()
             self._known.pop(server_id, None)
 
-    def _shared(self, reference, max_age):
+    def _shared(self, reference, since, enough):
         """Serve a reader from what is known, or from a list.
 
+        :param since: a ``time.monotonic`` value, of a reading that would be
+            too old.
+        :param enough: tells how long a list may be to be worth it, 0 if none
+            is.
         :returns: the server, or None if it has to be read by itself.
         """
-        now = time.monotonic()
+        came = time.monotonic()
         with self._changed:
-            self._watch(reference, now)
             while True:
-                known = self._find(reference, now - max_age)
+                known = self._find(reference, since)
                 if known is not None:
                     return known
+                last = self._last
+                of_late = last.begun > since
+                if of_late and last.failure and last.ended > came:
+                    raise last.failure
                 if self._listing is None:
                     break
-                listing = self._listing
-                while self._listing is listing:
-                    self._changed.wait()
-                if listing.failure and listing.begun > now - max_age:
-                    raise listing.failure
-                if listing.begun > now - max_age:
-                    return self._find(reference, now - max_age)
-            # A list of late lacks it: it was acted on, is new or is gone.
-            if self._listed > now - max_age or (
-                    not self._list_is_worth_it(now)):
+                self._changed.wait()
+            if of_late and not last.failure:
+                # The list lacks it: it was acted on, is new or is gone.
                 return None
-            self._listing = _List(now)
-        self._read_all(self._listing)
+            most = enough()
+            if not most:
+                return None
+            listing = self._listing = _List(time.monotonic())
+        self._read_all(listing, most)
         with self._changed:
-            return self._find(reference, now - max_age)
+            return self._find(reference, since)
 
     def _find(self, reference, since):
         begun, server = self._known.get(
@@ -156,33 +194,35 @@ class View:
         while next(iter(self._asked.values())) < now - WATCHED:
             self._asked.popitem(last=False)
 
-    def _list_is_worth_it(self, now):
+    def _enough(self, now):
+        """Tell how long a list for those that watch may be, 0 for none."""
         if len(self._asked) < LIST_FROM:
-            return False
-        return (not self._is_sized(now)
-                or self._size <= BREAK_EVEN * len(self._asked))
+            return 0
+        if not self._is_sized(now):
+            return max(BREAK_EVEN * len(self._asked), FIRST_LOOK)
+        return self._worth(len(self._asked))
+
+    def _worth(self, readers):
+        most = BREAK_EVEN * readers
+        return most if self._size <= most else 0
 
     def _is_sized(self, now):
         return self._size is not None and now - self._sized_at <= SIZE_MAX_AGE
 
-    def _read_all(self, listing):
+    def _read_all(self, listing, enough):
         """Read the project's servers, page by page, for all that wait."""
         try:
-            worth = BREAK_EVEN * len(self._asked)
-            found, complete = self._pages(
-                worth if self._is_sized(listing.begun)
-                else max(worth, FIRST_LOOK))
+            found, complete = self._pages(enough)
         except errors.HostCloudError as exc:
             listing.failure = exc
             raise
         else:
             with self._changed:
-                if complete:
-                    self._listed = listing.begun
                 self._keep_all(found, listing.begun, complete)
         finally:
             with self._changed:
-                self._listing = None
+                listing.ended = time.monotonic()
+                self._last, self._listing = listing, None
                 self._changed.notify_all()
 
     def _pages(self, enough):

@@ -13,7 +13,9 @@
 """Many readers, few requests."""
 
 import concurrent.futures
+import itertools
 import threading
+import time
 import unittest
 from unittest import mock
 import uuid
@@ -36,6 +38,7 @@ class Compute:
         self.failure = None
         self.since = []
         self.gone = self.hidden = None
+        self.hold_single = False
 
     def add(self, number, **values):
         ids = []
@@ -59,6 +62,10 @@ class Compute:
         server_id = path.rpartition('/')[2]
         if server_id not in self.bodies or server_id == self.gone:
             raise errors.NotFound(server_id)
+        if self.hold_single:
+            self.hold.wait(10)
+            if self.failure:
+                raise self.failure
         return dict(self.bodies[server_id])
 
     def _page(self, marker):
@@ -86,8 +93,9 @@ class ViewTestCase(unittest.TestCase):
         self.compute = Compute()
         self.view = view.View(self.compute)
         self.now = 1000.0
-        patch = mock.patch.object(view.time, 'monotonic',
-                                  lambda: self.now)
+        ticks = itertools.count()
+        patch = mock.patch.object(
+            view.time, 'monotonic', lambda: self.now + next(ticks) / 1e6)
         patch.start()
         self.addCleanup(patch.stop)
 
@@ -278,3 +286,81 @@ class ConcurrencyTestCase(ViewTestCase):
         self.compute.failure = None
         self.read(self.ids)
         self.assertEqual(2, self.compute.lists())
+
+
+class CrowdTestCase(ViewTestCase):
+    """Many who each want a reading of one server that begins now."""
+
+    def setUp(self):
+        super().setUp()
+        self.ids = self.compute.add(50)
+        self.pool = concurrent.futures.ThreadPoolExecutor(50)
+        self.addCleanup(self.pool.shutdown)
+
+    def learn_the_size(self):
+        self.read(self.ids[:2])
+        self.compute.asked.clear()
+
+    def all_at_once(self):
+        """Start all readers, the first ones of which are held up."""
+        self.compute.hold.clear()
+        readers = [self.pool.submit(self.view.server, each)
+                   for each in self.ids]
+        while self.view._readers < len(self.ids):
+            time.sleep(0.01)
+        return readers
+
+    def test_a_list_is_read_for_all(self):
+        self.learn_the_size()
+        self.compute.hold_single = True
+        readers = self.all_at_once()
+        self.compute.hold.set()
+        self.assertEqual(self.ids, [each.result(10).id for each in readers])
+        # Those that came while the first list was on its way share another.
+        self.assertLessEqual(self.compute.lists(), 2)
+        self.assertEqual(view.CROWD - 1 + self.compute.lists(),
+                         len(self.compute.asked))
+
+    def test_the_list_has_begun_after_each_of_them_came(self):
+        self.learn_the_size()
+        self.compute.hold_single = True
+        self.compute.hold.clear()
+        early = [self.pool.submit(self.view.server, each)
+                 for each in self.ids[:10]]
+        self.assertTrue(self.compute.listing.wait(10))
+        self.compute.bodies[self.ids[20]]['OS-EXT-STS:vm_state'] = 'stopped'
+        late = self.pool.submit(self.view.server, self.ids[20])
+        while self.view._readers < 11:
+            time.sleep(0.01)
+        self.compute.hold.set()
+        self.assertEqual('stopped', late.result(10).state.vm_state)
+        for each in early:
+            each.result(10)
+
+    def test_its_failure_is_an_error_for_each(self):
+        self.learn_the_size()
+        self.compute.hold_single = True
+        readers = self.all_at_once()
+        self.compute.failure = errors.ServerError('Out of rabbits')
+        self.compute.hold.set()
+        for each in readers:
+            self.assertIsInstance(each.exception(10), errors.ServerError)
+        self.assertLess(len(self.compute.asked), len(self.ids))
+
+    def test_no_list_before_the_size_of_the_project_is_known(self):
+        self.compute.hold_single = True
+        readers = self.all_at_once()
+        self.compute.hold.set()
+        for each in readers:
+            each.result(10)
+        self.assertEqual(0, self.compute.lists())
+
+    def test_no_list_of_a_project_that_holds_far_more(self):
+        self.learn_the_size()
+        self.view._size = view.BREAK_EVEN * len(self.ids) + 1
+        self.compute.hold_single = True
+        readers = self.all_at_once()
+        self.compute.hold.set()
+        for each in readers:
+            each.result(10)
+        self.assertEqual(0, self.compute.lists())
