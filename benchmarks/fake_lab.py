@@ -23,8 +23,10 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +36,8 @@ sys.dont_write_bytecode = True
 
 from onebox import ironic  # noqa: E402
 from onebox import lab  # noqa: E402
+from onebox.minicloud import database  # noqa: E402
+from onebox.minicloud import settings  # noqa: E402
 from onebox import progress  # noqa: E402
 from onebox import system  # noqa: E402
 import sushy_tools  # noqa: E402
@@ -44,6 +48,13 @@ REQUEST = re.compile(
 THREADS = 32
 # Servers that are asked for at once, which Nova builds one by one.
 BATCH = 100
+
+# With SQLite a standalone Ironic needs no client of MariaDB.
+DATABASE_CLIENT = 'PyMySQL==1.1.*'
+DATABASE_CONF = """
+[database]
+connection = mysql+pymysql://{name}:{name}@localhost/{name}?unix_socket={socket}
+"""
 
 # All nodes of an Ironic straight into its database, as it would have them long
 # after they were enrolled.
@@ -56,8 +67,8 @@ service.prepare_service(['benchmark', '--config-file', sys.argv[1]])
 admin = context.get_admin_context()
 for node in objects.Node.list(admin):
     node.destroy()
-driver, settings = json.load(sys.stdin)
-for driver_info in settings:
+driver, driver_infos = json.load(sys.stdin)
+for driver_info in driver_infos:
     objects.Node(
         admin, uuid=uuidutils.generate_uuid(), driver=driver,
         driver_info=driver_info, power_state='power on',
@@ -87,6 +98,32 @@ class Process:
         return sum(
             int(pathlib.Path(f'/proc/{pid}/statm').read_text().split()[1])
             for pid in self._pids) * os.sysconf('SC_PAGE_SIZE')
+
+
+class Conductor:
+    """A process of :mod:`conductor`."""
+
+    def __init__(self, process, log):
+        self._process = process
+        self._log = log
+
+    def ask(self, order, nodes):
+        """Give an order for nodes; return its answer without errors.
+
+        :raises: system.Error with the first error.
+        """
+        self._process.stdin.write(
+            json.dumps({'order': order, 'nodes': nodes}) + '\n')
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise system.Error('The conductor has ended.', self._log)
+        answer = json.loads(answer)
+        errors = answer.pop('errors')
+        if errors:
+            raise system.Error(f'{len(errors)} nodes failed: {errors[0]}',
+                               self._log)
+        return answer
 
 
 class Lab:
@@ -123,15 +160,50 @@ class Lab:
         shutil.copy(state / 'clouds.yaml', self._folder)
         self._service.install()
         self._service.configure('lo', {'cloud': lab.CLOUD, **driver_options})
+        self._write_database(settings.Settings(state))
         with open(self._service.conf, 'a') as conf:
             # Sections may be there before; what comes last counts.
             conf.write('\n'.join(['', *lines, '']))
+        self._make_tables()
         self._start()
         self.peer = peer and sushy_tools.Emulator(
             self._service.cache, self._folder, self._service.environment())
-        self.cloud = lab.HostCloud(self._service).connection
+        tenant = lab.HostCloud(self._service)
+        self.cloud = tenant.connection
+        if self.cloud.image.find_image('quintupleo-rescue-bios') is None:
+            tenant.create_images(self._empty_iso())
         self.nodes = lab.Nodes(self._service, images=None)
         self.servers = []
+
+    def _empty_iso(self):
+        """Make what Glance takes for an ISO 9660 file system."""
+        path = self._folder / 'rescue.iso'
+        content = bytearray(64 * 1024)
+        content[32768:32775] = b'\x01CD001\x01'
+        content[34816:34823] = b'\xffCD001\x01'
+        path.write_bytes(content)
+        return path
+
+    def _write_database(self, cloud):
+        """Use the cloud's database server: in SQLite many nodes block all."""
+        system.run([self._service.venv / 'bin' / 'pip', 'install', '--quiet',
+                    '--disable-pip-version-check', DATABASE_CLIENT],
+                   log=self.ironic_log)
+        self._cloud, self._schema = cloud, f'ironic_{secrets.token_hex(4)}'
+        # The account is the database's name and password in one.
+        database.sql(cloud, (
+            f'CREATE DATABASE {self._schema};'
+            f"GRANT ALL ON {self._schema}.* TO '{self._schema}'@'localhost' "
+            f"IDENTIFIED BY '{self._schema}';"))
+        with open(self._service.conf, 'a') as conf:
+            conf.write(DATABASE_CONF.format(
+                name=self._schema,
+                socket=cloud.run / 'mariadb' / 'socket'))
+
+    def _make_tables(self):
+        system.run([self._service.venv / 'bin' / 'ironic-dbsync',
+                    '--config-file', self._service.conf, 'create_schema'],
+                   log=self.ironic_log, env=self._service.environment())
 
     def _start(self):
         with progress.Progress('benchmark').stage('Ironic') as stage:
@@ -144,6 +216,10 @@ class Lab:
         each(lambda server: self.cloud.compute.delete_server(server),
              self.servers)
         self._service.stop()
+        database.sql(self._cloud, (
+            f'DROP DATABASE {self._schema};'
+            f"DROP USER '{self._schema}'@'localhost';"))
+        os.environ.get("KEEP") and shutil.copy(self.ironic_log, "/tmp/team/bench-ironic.log")
         shutil.rmtree(self._folder)
 
     def add(self, number):
@@ -204,19 +280,39 @@ class Lab:
                 raise system.Error(f'{name}: {count} servers are not built.')
             time.sleep(2)
 
-    def set_nodes(self, driver, settings):
+    def set_nodes(self, driver, driver_infos):
         """Start Ironic anew, with other nodes than it had.
 
         :param driver: their hardware type.
-        :param settings: the driver_info of each.
+        :param driver_infos: that of each.
         """
         self._service.stop()
         system.run(
             [self._service.venv / 'bin' / 'python', '-c', SET_NODES,
              self._service.conf], log=self.ironic_log,
             env=self._service.environment(),
-            input=json.dumps([driver, settings]))
+            input=json.dumps([driver, driver_infos]))
         self._start()
+
+    @contextlib.contextmanager
+    def conductor(self):
+        """Have Ironic's conductor code alone, without its API.
+
+        :returns: a :class:`Conductor`.
+        """
+        self._service.stop()
+        try:
+            with subprocess.Popen(
+                    [self._service.venv / 'bin' / 'python',
+                     pathlib.Path(__file__).with_name('conductor.py'),
+                     self._service.conf], text=True,
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    env={**os.environ,
+                         **self._service.environment()}) as process:
+                yield Conductor(process, self.ironic_log)
+                process.stdin.close()
+        finally:
+            self._start()
 
     @property
     def ironic_log(self):

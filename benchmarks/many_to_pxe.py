@@ -14,14 +14,16 @@
 """Many nodes sent to PXE at once, beside the same by a script of the tenant.
 
 The script has a thread for each server, which asks for the rescue and looks
-once a second. Ironic is asked through its
-API. Needs ``tools/minicloud up --hypervisor fake``; QUINTUPLEO_STATE_DIR says
+once a second. The driver runs in a thread for each node, as Ironic's
+conductor runs it, which includes Ironic's locks and database; Ironic as a
+whole, which is asked through its API, is shown beside it. Needs ``tools/minicloud up --hypervisor fake``; QUINTUPLEO_STATE_DIR says
 where, if not in the usual place.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -33,7 +35,7 @@ import fake_lab
 from onebox import system
 
 # Whole answers in the log would be measured, too.
-LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
+LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO,quintupleo_power=DEBUG'
 
 
 class Benchmark:
@@ -78,6 +80,23 @@ class Benchmark:
                 raise system.Error(f'{server.name} is {found.status}.')
             time.sleep(1)
 
+    def by_the_conductor(self, conductor, number):
+        """Set PXE and reboot so many nodes; return a dict of figures."""
+        nodes = [node.id for node in self.nodes[:number]]
+        with self.lab.requests() as requests:
+            answer = conductor.ask('to_pxe', nodes)
+        self._require_rescue(number)
+        conductor.ask('to_disk', nodes)
+        return {**_figures(answer['seconds'], requests),
+                'cpu seconds': answer['cpu seconds']}
+
+    def _require_rescue(self, number):
+        wrong = [server.name for server in map(
+            self.lab.cloud.compute.get_server, self.servers[:number])
+            if server.status != 'RESCUE']
+        if wrong:
+            raise system.Error('Not in RESCUE: ' + ', '.join(wrong))
+
     def by_ironic(self, number):
         """Set PXE and reboot so many nodes; return a dict of figures."""
         api = self.lab.nodes.connection.baremetal
@@ -93,11 +112,7 @@ class Benchmark:
                 list(pool.map(send, nodes))
             self._wait({node.id for node in nodes})
             took = time.monotonic() - begun
-        wrong = [server.name for server in map(
-            self.lab.cloud.compute.get_server, self.servers[:number])
-            if server.status != 'RESCUE']
-        if wrong:
-            raise system.Error('Not in RESCUE: ' + ', '.join(wrong))
+        self._require_rescue(number)
         for node in nodes:
             api.set_node_power_state(node, 'rebooting')
         self._wait({node.id for node in nodes})
@@ -126,11 +141,9 @@ def _figures(took, requests):
         moment.replace(microsecond=0) for moment in waiting)
     waited = ((max(waiting) - max(sent)).total_seconds() if waiting else 0)
     return {'seconds': took, 'reads': len(reads), 'actions': len(sent),
-            'reads a second': len(reads) / took,
-            'reads a second, all sent': (len(waiting) / waited
-                                         if waited > 1 else None),
-            'most reads in a second, all sent': max(seconds.values(),
-                                                    default=0)}
+            'reads/s': len(reads) / took,
+            'then reads/s': len(waiting) / waited if waited > 1 else None,
+            'most': max(seconds.values(), default=0)}
 
 
 def _row(title, figures):
@@ -139,10 +152,32 @@ def _row(title, figures):
         for value in figures.values())
 
 
+def measure(benchmark, title, ours, arguments, results):
+    """Compare the script with one way of ours, and print the figures."""
+    # Signs in and reads the images.
+    benchmark.by_a_script(1), ours(1)
+    for number in arguments.nodes:
+        for _ in range(arguments.rounds):
+            figures = {'a script': benchmark.by_a_script(number),
+                       title: ours(number)}
+            print(f'{number} to PXE'.ljust(24) + ''.join(
+                f'{name:>14}' for name in figures[title]))
+            for side, values in figures.items():
+                print(_row(f'  {side}', values), flush=True)
+            ratio = (figures[title]['seconds']
+                     / figures['a script']['seconds'])
+            print(f'  {ratio:.2f} times the script', flush=True)
+            results.append({'nodes': number, 'ratio': ratio, **figures})
+
+
 def main():
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--nodes', type=int, nargs='+', default=[1, 10, 100])
+    parser.add_argument('--ways', nargs='+', choices=['driver', 'ironic'],
+                        default=['driver', 'ironic'],
+                        help='the driver as the conductor runs it, or Ironic '
+                             'as a whole')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--json', metavar='FILE',
                         help='write all figures to this file')
@@ -154,21 +189,17 @@ def main():
                            '[DEFAULT]', f'default_log_levels = {LOG_LEVELS}')
         try:
             benchmark = Benchmark(lab, lab.add(max(arguments.nodes)))
-            # Signs in and reads the images.
-            benchmark.by_a_script(1), benchmark.by_ironic(1)
-            for number in arguments.nodes:
-                for _ in range(arguments.rounds):
-                    script = benchmark.by_a_script(number)
-                    ironic = benchmark.by_ironic(number)
-                    if not results:
-                        print(f'{"":<24}' + ''.join(
-                            f'{name[-13:]:>14}' for name in script))
-                    print(_row(f'{number} by a script', script))
-                    print(_row(f'{number} by Ironic', ironic), flush=True)
-                    print(f'{number}: ratio '
-                          f'{ironic["seconds"] / script["seconds"]:.2f}')
-                    results.append({'nodes': number, 'script': script,
-                                    'ironic': ironic})
+            if 'ironic' in arguments.ways:
+                measure(benchmark, 'Ironic, API and all', benchmark.by_ironic,
+                        arguments, results)
+            if 'driver' in arguments.ways:
+                with lab.conductor() as conductor:
+                    # As power sync has, before anybody asks for anything.
+                    conductor.ask('look', [
+                        node.id for node in benchmark.nodes])
+                    measure(benchmark, 'the driver', functools.partial(
+                        benchmark.by_the_conductor, conductor), arguments,
+                        results)
         finally:
             lab.close()
     except system.Error as error:

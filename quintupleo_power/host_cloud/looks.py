@@ -30,10 +30,11 @@ from quintupleo_power.host_cloud import servers
 LOG = log.getLogger(__name__)
 
 SHARED_FROM = 3
-# Seconds between the beginnings of two rounds: at least so many, and so many
-# times what the last one took.
+# Seconds between the end of a round and the next one: what it took, so that
+# the host cloud has half of the time to itself, but within these. A round that
+# took long may just have stood in line behind the actions themselves.
 SHORTEST = 0.5
-BREATHER = 2.0
+LONGEST = 2.0
 # Seconds that the host cloud's clock may be behind without a look for each
 # server by itself.
 CLOCK_SKEW = 300
@@ -138,7 +139,8 @@ class Looks:
             with self._changed:
                 current.is_over = True
                 self._round = None
-                self._next_at = begun + max(SHORTEST, BREATHER * took)
+                self._next_at = (begun + took
+                                 + min(max(took, SHORTEST), LONGEST))
                 self._changed.notify_all()
             LOG.debug('One look at %(found)s servers for %(waiting)s that are '
                       'waited for took %(took).1f s',

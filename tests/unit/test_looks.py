@@ -26,7 +26,7 @@ class LooksTestCase(unittest.TestCase):
     def setUp(self):
         self.compute = test_view.Compute()
         self.looks = looks.Looks(self.compute)
-        for name in ('SHORTEST', 'BREATHER'):
+        for name in ('SHORTEST', 'LONGEST'):
             patch = mock.patch.object(looks, name, 0.0)
             patch.start()
             self.addCleanup(patch.stop)
