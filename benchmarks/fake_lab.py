@@ -219,7 +219,6 @@ class Lab:
         database.sql(self._cloud, (
             f'DROP DATABASE {self._schema};'
             f"DROP USER '{self._schema}'@'localhost';"))
-        os.environ.get("KEEP") and shutil.copy(self.ironic_log, "/tmp/team/bench-ironic.log")
         shutil.rmtree(self._folder)
 
     def add(self, number):

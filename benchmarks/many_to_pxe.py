@@ -16,8 +16,9 @@
 The script has a thread for each server, which asks for the rescue and looks
 once a second. The driver runs in a thread for each node, as Ironic's
 conductor runs it, which includes Ironic's locks and database; Ironic as a
-whole, which is asked through its API, is shown beside it. Needs ``tools/minicloud up --hypervisor fake``; QUINTUPLEO_STATE_DIR says
-where, if not in the usual place.
+whole, which is asked through its API, is shown beside it. Needs
+``tools/minicloud up --hypervisor fake``; QUINTUPLEO_STATE_DIR says where, if
+not in the usual place.
 """
 
 import argparse
@@ -35,7 +36,7 @@ import fake_lab
 from onebox import system
 
 # Whole answers in the log would be measured, too.
-LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO,quintupleo_power=DEBUG'
+LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
 
 
 class Benchmark:

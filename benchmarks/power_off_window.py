@@ -34,7 +34,8 @@ from onebox.minicloud import libvirt
 from onebox import system
 
 EVENT = re.compile(
-    r"^(\S+ \S+): event 'lifecycle' for domain '?\S+?'?: (\w+)", re.MULTILINE)
+    r"^(\S+ [\d:.]+)\S*: event 'lifecycle' for domain '?\S+?'?: (\w+)",
+    re.MULTILINE)
 
 
 class Window(pxe_reboot.Benchmark):
@@ -84,7 +85,7 @@ class Window(pxe_reboot.Benchmark):
     @staticmethod
     def _window(events):
         changes = [(datetime.datetime.strptime(
-            time[:26], '%Y-%m-%d %H:%M:%S.%f'), what)
+            time, '%Y-%m-%d %H:%M:%S.%f'), what)
             for time, what in EVENT.findall(events[0])]
         started = [time for time, what in changes if what == 'Started']
         stopped = [time for time, what in changes if what == 'Stopped']

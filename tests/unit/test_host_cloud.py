@@ -44,33 +44,46 @@ class PaceTestCase(unittest.TestCase):
         self.assertEqual(2.0, waits[-1])
 
     def test_known_action_is_looked_at_just_before_its_usual_end(self):
-        self.pace.record('start', 3.0)
+        self.pace.record('start', 3.0, False)
         waits = self.waits()
         self.assertAlmostEqual(2.85, waits[0])
         self.assertAlmostEqual(0.36, waits[1])
         self.assertEqual(2.0, waits[-1])
 
     def test_the_quicker_ones_of_late_count(self):
-        for seconds in (2.0, 9.0, 9.0, 0.5, 1.0, 9.0, 9.0, 9.0):
-            self.pace.record('start', seconds)
+        for seconds in (9.0, 2.0, 9.0, 0.5, 9.0):
+            self.pace.record('start', seconds, False)
         self.assertAlmostEqual(1.9, self.waits()[0])
 
     def test_old_times_are_forgotten(self):
-        self.pace.record('start', 1.0)
+        self.pace.record('start', 1.0, False)
         for _ in range(actions.Pace.REMEMBERED):
-            self.pace.record('start', 2.0)
+            self.pace.record('start', 2.0, False)
         self.assertAlmostEqual(1.9, self.waits()[0])
 
     def test_each_action_has_its_own_pace(self):
-        self.pace.record('stop', 3.0)
+        self.pace.record('stop', 3.0, False)
         self.assertEqual(actions.Pace.FIRST, self.waits('start')[0])
 
+    def test_after_a_slow_time_it_comes_back_soon(self):
+        for _ in range(actions.Pace.REMEMBERED):
+            self.pace.record('start', 4.0, False)
+        for _ in range(10):
+            seen_at, made = 0.0, 0
+            for wait in self.pace.waits('start'):
+                seen_at, made = seen_at + wait, made + 1
+                if seen_at >= 1.0:
+                    break
+            self.pace.record('start', seen_at, made == 1)
+        self.assertLess(seen_at, 1.3)
+        self.assertLessEqual(made, 4)
+
     def test_no_wait_is_longer_than_twice_what_is_configured(self):
-        self.pace.record('stop', 600.0)
+        self.pace.record('stop', 600.0, False)
         self.assertEqual(4.0, max(self.waits('stop')))
 
     def test_no_wait_is_shorter_than_a_tenth_of_a_second(self):
-        self.pace.record('stop', 0.001)
+        self.pace.record('stop', 0.001, False)
         self.assertAlmostEqual(0.1, min(self.waits('stop')))
 
 

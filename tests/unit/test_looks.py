@@ -110,9 +110,9 @@ class LooksTestCase(unittest.TestCase):
 
     def test_rounds_are_apart(self):
         ids = self.compute.add(3)
-        with mock.patch.object(looks, 'SHORTEST', 3.0):
-            with mock.patch.object(looks.time, 'sleep',
-                                   autospec=True) as sleep:
-                self.look(ids)
-                self.look(ids)
+        with (mock.patch.object(looks, 'SHORTEST', 3.0),
+              mock.patch.object(looks, 'LONGEST', 3.0),
+              mock.patch.object(looks.time, 'sleep', autospec=True) as sleep):
+            self.look(ids)
+            self.look(ids)
         self.assertAlmostEqual(3.0, sleep.call_args_list[-1].args[0], 0)
