@@ -36,8 +36,6 @@ from onebox import system
 PASS = re.compile(
     r'^(\S+ \S+) .*Completed power state sync operation.* in ([\d.]+) '
     r'seconds', re.MULTILINE)
-# Seconds between the beginnings of two passes, as is Ironic's default.
-INTERVAL = 60
 PATIENCE = 1800
 # Whole answers in the log would be measured, too.
 LOG_LEVELS = 'ironic.conductor.manager=DEBUG,keystoneauth=INFO'
@@ -90,6 +88,9 @@ def main():
     parser.add_argument('--nodes', type=int, nargs='+',
                         default=[10, 100, 1000])
     parser.add_argument('--passes', type=int, default=3)
+    parser.add_argument('--interval', type=int, default=60,
+                        help='seconds between two passes; more than '
+                             'server_list_max_age, or nothing is read')
     parser.add_argument('--peer-nodes', type=int, nargs='*', default=[10, 100],
                         help='how many for sushy-tools and redfish')
     parser.add_argument('--json', metavar='FILE',
@@ -100,7 +101,8 @@ def main():
         lab = fake_lab.Lab(
             os.environ.get('QUINTUPLEO_STATE_DIR', '/var/lib/quintupleo'), {},
             '[DEFAULT]', f'default_log_levels = {LOG_LEVELS}',
-            '[conductor]', f'sync_power_state_interval = {INTERVAL}',
+            '[conductor]',
+            f'sync_power_state_interval = {arguments.interval}',
             peer=bool(arguments.peer_nodes))
         try:
             for number in sorted({*arguments.nodes, *arguments.peer_nodes}):

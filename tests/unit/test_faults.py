@@ -152,6 +152,14 @@ class LostRebootTestCase(FaultTestCase):
         self.set_power(states.POWER_OFF)
         self.assert_sent('stop')
 
+    def test_action_that_failed_and_whose_end_cannot_be_read_has_failed(self):
+        self.host_cloud.fail_action('stop', 'libvirt is away')
+        self.host_cloud.fail('GET', '/os-instance-actions/', 503,
+                             times=10 ** 6)
+        self.assert_says(self.refused(self.set_power, states.POWER_OFF),
+                         'was ACTIVE with power state 1 after stop')
+        self.assert_sent('stop')
+
     def test_conflict_of_a_read_does_not_reboot_again(self):
         self.host_cloud.fail('GET', self.read, 409, skip=1, times=5)
         self.reboot()

@@ -39,6 +39,7 @@ class Compute:
         self.since = []
         self.gone = self.hidden = None
         self.hold_single = False
+        self.page = None
 
     def add(self, number, **values):
         ids = []
@@ -78,6 +79,8 @@ class Compute:
         self.hold.wait(10)
         if self.failure:
             raise self.failure
+        if self.page is not None:
+            return self.page
         # As Nova does, which looks at the page alone.
         more = len(page) == self.PAGE
         return {'servers': page, 'servers_links': [
@@ -179,6 +182,37 @@ class SharingTestCase(ViewTestCase):
         self.now += 60
         self.read(ids)
         self.assertEqual(ids[0], self.view.watch('other', 10.0).id)
+        self.now += 60
+        self.compute.asked.clear()
+        self.read(ids)
+        self.assertEqual(ids[0], self.view.watch('other', 10.0).id)
+        self.assertEqual(['/servers/detail'], self.compute.asked)
+
+    def test_name_is_found_in_a_list_before_it_was_ever_read(self):
+        ids = self.compute.add(9)
+        self.compute.bodies[ids[0]]['name'] = 'other'
+        self.compute.hold.clear()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            readers = [pool.submit(self.view.watch, each, 10.0)
+                       for each in (ids[1], ids[2], 'other')]
+            while len(self.view._asked) < 3:
+                time.sleep(0.01)
+            self.compute.hold.set()
+            self.assertEqual(ids[0], readers[2].result(10).id)
+
+    def test_only_so_much_of_a_huge_project_is_read_to_find_its_size(self):
+        ids = self.compute.add(5000)
+        with mock.patch.object(view, 'FIRST_LOOK', 1500):
+            self.read([ids[0], ids[1], ids[-1]])
+        self.assertEqual(2, self.compute.lists())
+        self.assertEqual(f'/servers/{ids[-1]}', self.compute.asked[-1])
+        self.assertEqual(4, len(self.compute.asked))
+
+    def test_list_of_a_wrong_form_is_an_error(self):
+        ids = self.compute.add(3)
+        self.compute.page = {'servers': 'none'}
+        with self.assertRaises(errors.ServerError):
+            self.read(ids)
 
 
 class FreshnessTestCase(ViewTestCase):

@@ -297,7 +297,7 @@ def nova(cloud):
                    'region_name': None, 'os_region_name': names.REGION},
         'conductor': {'workers': 1},
         'scheduler': {'workers': 1},
-        'quota': {'instances': 1000, 'cores': 10000, 'ram': -1,
+        'quota': {'instances': -1, 'cores': -1, 'ram': -1,
                   'server_groups': -1, 'server_group_members': -1,
                   'key_pairs': 1000},
         'oslo_concurrency': {'lock_path': cloud.run / 'locks'},
