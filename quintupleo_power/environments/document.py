@@ -1,0 +1,162 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A YAML file whose mistakes are told with their lines."""
+
+import difflib
+import re
+
+import jsonschema
+import yaml
+
+
+class DocumentError(Exception):
+    """A file that cannot be used; the text has a line for each mistake."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML with whole numbers only: neither 52:54:00 nor 2026-11-21 is one."""
+
+
+_INTEGER = ('tag:yaml.org,2002:int', re.compile('^[-+]?[0-9]+$'))
+_PLAIN = tuple(f'tag:yaml.org,2002:{what}' for what in (
+    'null', 'bool', 'merge'))
+_Loader.yaml_implicit_resolvers = {
+    first: [*((tag, pattern) for tag, pattern in resolvers if tag in _PLAIN),
+            *([_INTEGER] if first in '+-0123456789' else [])]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
+
+
+class Document:
+    """A file's content, where each part of it is, and what is wrong with it.
+
+    :ivar content: plain dicts, lists and values.
+    """
+
+    def __init__(self, text, path):
+        """Read YAML.
+
+        :raises: DocumentError if it is none.
+        """
+        self._path = path
+        self._lines = {(): 1}
+        self._mistakes = []
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            self.content = node and self._convert(loader, node, (), ())
+        except yaml.YAMLError as exc:
+            mark = getattr(exc, 'problem_mark', None)
+            where = f', line {mark.line + 1}' if mark else ''
+            raise DocumentError(
+                f'{path}{where}: no YAML: {getattr(exc, "problem", exc)}')
+        finally:
+            loader.dispose()
+        self.require_no_mistakes()
+
+    def _convert(self, loader, node, where, above):
+        self._lines[where] = node.start_mark.line + 1
+        if node in above:
+            self.mistake(where, 'it contains itself')
+            return None
+        above = (*above, node)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._convert(loader, item, (*where, number), above)
+                    for number, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            return loader.construct_object(node)
+        self._check_keys(node, where)
+        loader.flatten_mapping(node)
+        found = {}
+        for key, value in node.value:
+            inside = (*where, str(key.value))
+            found[inside[-1]] = self._convert(loader, value, inside, above)
+            self._lines[inside] = key.start_mark.line + 1
+        return found
+
+    def _check_keys(self, node, where):
+        seen = set()
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, yaml.ScalarNode):
+                self._note(line, where, 'a key has to be text')
+            elif key.value in seen:
+                self._note(line, (*where, key.value), 'it is there twice')
+            else:
+                seen.add(key.value)
+
+    def mistake(self, where, sentence):
+        """Note a mistake.
+
+        :param where: keys and numbers that lead there.
+        """
+        self._note(next(
+            self._lines[where[:length]]
+            for length in range(len(where), -1, -1)
+            if where[:length] in self._lines), where, sentence)
+
+    def _note(self, line, where, sentence):
+        name = ''.join(f'[{part}]' if isinstance(part, int) else f'.{part}'
+                       for part in where).lstrip('.') or 'the file'
+        self._mistakes.append(
+            (line, f'{self._path}, line {line}: {name}: {sentence}'))
+
+    def require_no_mistakes(self):
+        """Raise DocumentError for the mistakes there are."""
+        if self._mistakes:
+            raise DocumentError('\n'.join(
+                sentence for _, sentence in sorted(self._mistakes)))
+
+    def check_schema(self, schema):
+        """Compare with a schema.
+
+        :param schema: JSON schema, as a dict.
+        :raises: DocumentError.
+        """
+        validator = jsonschema.Draft7Validator(schema)
+        for error in validator.iter_errors(self.content):
+            where = tuple(error.absolute_path)
+            if error.validator == 'additionalProperties':
+                known = error.schema['properties']
+                for key in sorted(set(error.instance) - set(known)):
+                    close = difflib.get_close_matches(key, known, 1)
+                    self.mistake((*where, key), 'there is no such key; ' + (
+                        f'is "{close[0]}" meant?' if close
+                        else 'there are ' + ', '.join(known)))
+            else:
+                self.mistake(where, _sentence(error))
+        self.require_no_mistakes()
+
+
+_TYPES = {'string': 'text', 'object': 'a mapping of keys', 'array': 'a list',
+          'integer': 'a whole number', 'boolean': 'true or false'}
+
+
+def _sentence(error):
+    """Say what is wrong, in the words of somebody who writes the file."""
+    wanted, value = error.validator_value, error.instance
+    if error.validator == 'type':
+        wanted = [wanted] if isinstance(wanted, str) else wanted
+        return ('it has to be ' + ' or '.join(_TYPES[each] for each in wanted)
+                + f', not {value!r}')
+    if error.validator == 'required':
+        return next(f'"{key}" is missing' for key in wanted
+                    if key not in value and repr(key) in error.message)
+    if error.validator == 'enum':
+        return (f'{value!r} is none of '
+                + ', '.join(str(each) for each in wanted))
+    if error.validator in ('minimum', 'maximum'):
+        word = 'least' if error.validator == 'minimum' else 'most'
+        return f'{value} is out of range: it has to be at {word} {wanted}'
+    if error.validator == 'pattern':
+        return f'{value!r} does not look like one ({wanted})'
+    return error.message

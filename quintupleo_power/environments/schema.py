@@ -1,0 +1,128 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The shape of an environment's file, as JSON schema.
+
+etc/quintupleo/environment.yaml.sample has an example of each key.
+"""
+
+# Tags of what is made hold this name: no commas, no slashes, and Nova's are of
+# 60 characters at the most.
+ENVIRONMENT_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$'
+# A dot divides the keys of what is made from these.
+NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$'
+
+_TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
+_ADDRESS = {'type': 'string', 'pattern': r'^[0-9A-Fa-f.:]+$'}
+_BOOLEAN = {'type': 'boolean'}
+
+
+def _count(least, most=1_000_000):
+    return {'type': 'integer', 'minimum': least, 'maximum': most}
+
+
+def _object(properties, *required):
+    return {'type': 'object', 'properties': properties,
+            'required': list(required), 'additionalProperties': False}
+
+
+def _named(value):
+    return {'type': 'object', 'additionalProperties': value,
+            'propertyNames': {'pattern': NAME_PATTERN}}
+
+
+def _list(items, **limits):
+    return {'type': 'array', 'items': items, **limits}
+
+
+_SUBNET = _object({
+    'cidr': _TEXT,
+    'dhcp': _BOOLEAN,
+    'gateway': {'type': ['string', 'boolean']},
+    'dns': _list(_ADDRESS),
+    'allocation_pool': _list(_ADDRESS, minItems=2, maxItems=2),
+    'ipv6_mode': {'enum': ['slaac', 'dhcpv6-stateful', 'dhcpv6-stateless']},
+}, 'cidr')
+
+_NETWORK = _object({
+    'existing': _TEXT,
+    'subnets': _list(_SUBNET),
+    'mtu': _count(68, 65535),
+    'port_security': _BOOLEAN,
+    'provider': _object({
+        'network_type': {'enum': ['flat', 'vlan', 'vxlan', 'gre', 'geneve']},
+        'physical_network': _TEXT,
+        'segmentation_id': _count(1, 2 ** 24)}, 'network_type'),
+    'physical_network': _TEXT,
+})
+
+_ROUTER = _object({
+    'networks': _list(_TEXT, minItems=1, uniqueItems=True),
+    'external_network': _TEXT,
+}, 'networks')
+
+_DISK = _object({'size': _count(1), 'type': _TEXT, 'image': _TEXT}, 'size')
+
+_NIC = _object({
+    'network': _TEXT,
+    # The MAC's first bytes, or "cloud" for what Neutron gives.
+    'mac': {'type': 'string',
+            'pattern': '^(cloud|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){2,4})$'},
+    'fixed_ip': {'enum': ['keep', 'release']},
+    'port_security': _BOOLEAN,
+    'trunk': _list(_object({
+        'network': _TEXT, 'segmentation_id': _count(1, 4094)},
+        'network', 'segmentation_id'), minItems=1),
+    'allowed_address_pairs': _list(_TEXT, uniqueItems=True),
+    'floating_ip': _TEXT,
+    'pxe': _BOOLEAN,
+}, 'network')
+
+_ROLE = _object({
+    'kind': {'enum': ['baremetal', 'server']},
+    'count': _count(0, 10000),
+    # A name, or the least that it has to have: MiB of ram, GiB of disk.
+    'flavor': {
+        'type': ['string', 'object'], 'minLength': 1,
+        'properties': {'vcpus': _count(1), 'ram': _count(1),
+                       'disk': _count(0)},
+        'required': ['vcpus', 'ram'], 'additionalProperties': False},
+    'boot_mode': {'enum': ['bios', 'uefi']},
+    'image': _TEXT,
+    'root_volume': _object({'size': _count(1), 'type': _TEXT}, 'size'),
+    'disks': _list(_DISK),
+    'nics': _list(_NIC),
+    'availability_zone': _TEXT,
+    'server_group': {'enum': ['affinity', 'anti-affinity', 'soft-affinity',
+                              'soft-anti-affinity']},
+    'hypervisor_type': _TEXT,
+    'key_name': _TEXT,
+    'user_data': _TEXT,
+    'resource_class': _TEXT,
+    'capabilities': {'type': 'object',
+                     'additionalProperties': {'type': 'string'}},
+}, 'flavor')
+
+_VIRTUAL_IP = _object({
+    'network': _TEXT,
+    'roles': _list(_TEXT, minItems=1, uniqueItems=True),
+    'address': _ADDRESS,
+    'floating_ip': _TEXT,
+}, 'network', 'roles')
+
+FILE = _object({
+    'name': {'type': 'string', 'pattern': ENVIRONMENT_PATTERN},
+    'networks': _named(_NETWORK),
+    'routers': _named(_ROUTER),
+    'roles': _named(_ROLE),
+    'virtual_ips': _named(_VIRTUAL_IP),
+}, 'roles')

@@ -1,0 +1,255 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import textwrap
+import unittest
+
+from quintupleo_power.environments import definition
+from quintupleo_power.environments import document
+
+ROLE = '''
+networks:
+  provision: {}
+roles:
+  compute:
+    flavor: tiny
+'''
+
+
+def parse(text):
+    return definition.parse(textwrap.dedent(text), 'env.yaml')
+
+
+class DefinitionTestCase(unittest.TestCase):
+
+    def mistakes(self, text):
+        with self.assertRaises(document.DocumentError) as caught:
+            parse(text)
+        return str(caught.exception).splitlines()
+
+    def assert_mistake(self, text, *parts):
+        line, = self.mistakes(text)
+        for part in parts:
+            self.assertIn(part, line)
+
+    def test_least(self):
+        found = parse('roles: {compute: {flavor: tiny}}')
+        role, = found.roles
+        self.assertEqual(
+            (None, (), (), ()),
+            (found.name, found.networks, found.routers, found.virtual_ips))
+        self.assertEqual(
+            ('compute', definition.BAREMETAL, 1, 'tiny', (), 'bios', None),
+            (role.name, role.kind, role.count, role.flavor.name, role.nics,
+             role.boot_mode, role.image))
+
+    def test_nics(self):
+        found = parse('''
+            networks:
+              provision: {}
+              public: {existing: shared}
+            roles:
+              compute:
+                flavor: {vcpus: 2, ram: 4096, disk: 40}
+                nics:
+                - network: provision
+                - {network: public, fixed_ip: release}
+                - {network: provision, mac: 0A:00:27}
+                - {network: provision, mac: cloud}
+            ''').roles[0]
+        self.assertEqual((2, 4096, 40), (found.flavor.vcpus, found.flavor.ram,
+                                         found.flavor.disk))
+        self.assertEqual(['52:54:00', None, '0a:00:27', None],
+                         [nic.mac_prefix for nic in found.nics])
+        self.assertEqual([True, False, False, False],
+                         [nic.pxe for nic in found.nics])
+        self.assertEqual([False, True, False, False],
+                         [nic.release_fixed_ip for nic in found.nics])
+
+    def test_nic_for_pxe_is_chosen(self):
+        nics = parse('''
+            networks: {one: {}, two: {}}
+            roles:
+              compute:
+                flavor: tiny
+                nics: [{network: one}, {network: two, pxe: true}]
+            ''').roles[0].nics
+        self.assertEqual([False, True], [nic.pxe for nic in nics])
+
+    def test_gateway(self):
+        subnets = parse('''
+            networks:
+              provision:
+                subnets:
+                - {cidr: 192.0.2.0/24}
+                - {cidr: 192.0.2.0/24, gateway: false}
+                - {cidr: 192.0.2.0/24, gateway: 192.0.2.9}
+            roles: {}
+            ''').networks[0].subnets
+        self.assertEqual([None, '', '192.0.2.9'],
+                         [subnet.gateway for subnet in subnets])
+
+    def test_parts_can_be_shared_in_the_file(self):
+        one, two = parse('''
+            roles:
+              one: &role {flavor: tiny, count: 2}
+              two: {<<: *role, count: 3}
+            ''').roles
+        self.assertEqual((2, 3, 'tiny'),
+                         (one.count, two.count, two.flavor.name))
+
+    def test_a_number_is_no_mac(self):
+        found = parse('''
+            networks: {provision: {}}
+            roles:
+              2026-11-21:
+                flavor: '1'
+                nics: [{network: provision, mac: 52:54:01}]
+            ''').roles[0]
+        self.assertEqual(('2026-11-21', '52:54:01'),
+                         (found.name, found.nics[0].mac_prefix))
+
+    def test_unknown_key(self):
+        self.assert_mistake(
+            '''\
+            roles:
+              compute:
+                flavor: tiny
+                cuont: 3
+            ''', 'env.yaml, line 4: roles.compute.cuont: there is no such '
+            'key; is "count" meant?')
+
+    def test_unknown_key_like_no_other(self):
+        self.assert_mistake('roles: {}\nzzz: 1', 'line 2: zzz:',
+                            'there are name, networks, routers')
+
+    def test_missing_key(self):
+        self.assert_mistake('roles:\n  compute: {}',
+                            'line 2: roles.compute: "flavor" is missing')
+
+    def test_wrong_type(self):
+        self.assert_mistake('roles:\n  compute: 3',
+                            'line 2: roles.compute: it has to be a mapping '
+                            'of keys, not 3')
+
+    def test_empty_file(self):
+        self.assert_mistake('', 'line 1: the file: it has to be a mapping')
+
+    def test_all_mistakes_are_told(self):
+        found = self.mistakes('''\
+            roles:
+              one: {flavor: tiny, count: -1}
+              two: {flavor: tiny, boot_mode: efi}
+            ''')
+        self.assertEqual(2, len(found))
+        self.assertIn('line 2: roles.one.count: -1 is out of range: it has '
+                      'to be at least 0', found[0])
+        self.assertIn("line 3: roles.two.boot_mode: 'efi' is none of bios, "
+                      'uefi', found[1])
+
+    def test_no_yaml(self):
+        self.assert_mistake('roles: {\n', 'env.yaml, line 2: no YAML')
+
+    def test_key_twice(self):
+        self.assert_mistake(
+            'roles:\n  compute: {flavor: a}\n  compute: {flavor: b}',
+            'line 3: roles.compute: it is there twice')
+
+    def test_key_that_is_a_list(self):
+        self.assert_mistake('roles: {}\n? [a]\n: 1', 'line 2')
+
+    def test_file_that_contains_itself(self):
+        self.assert_mistake('roles: &a\n  compute: *a', 'contains itself')
+
+    def test_unknown_network(self):
+        self.assert_mistake(
+            ROLE + '    nics: [{network: provsion}]',
+            'line 7: roles.compute.nics[0].network: network "provsion" is '
+            'not among those of the file (provision)')
+
+    def test_network_that_exists_is_taken_as_it_is(self):
+        self.assert_mistake(
+            'networks:\n  one: {existing: a, mtu: 1400}\nroles: {}',
+            'line 2: networks.one.mtu')
+
+    def test_gateway_outside(self):
+        self.assert_mistake(
+            'networks:\n  one: {subnets: [{cidr: 192.0.2.0/24, gateway: '
+            '198.51.100.1}]}\nroles: {}', '198.51.100.1 is not in '
+            '192.0.2.0/24')
+
+    def test_cidr_of_a_host(self):
+        self.assert_mistake(
+            'networks: {one: {subnets: [{cidr: 192.0.2.1/24}]}}\nroles: {}',
+            'networks.one.subnets[0].cidr', 'host bits')
+
+    def test_ipv6_mode(self):
+        self.assert_mistake(
+            'networks: {one: {subnets: [{cidr: 192.0.2.0/24, dhcp: true, '
+            'ipv6_mode: slaac}]}}\nroles: {}', 'is no IPv6 network')
+        self.assert_mistake(
+            "networks: {one: {subnets: [{cidr: '2001:db8::/64', "
+            'ipv6_mode: slaac}]}}\nroles: {}', 'dhcp: false')
+
+    def test_multicast_mac(self):
+        self.assert_mistake(
+            ROLE + '    nics: [{network: provision, mac: "53:54:00"}]',
+            'multicast')
+
+    def test_address_pairs_need_port_security(self):
+        self.assert_mistake(
+            ROLE + '    nics: [{network: provision, allowed_address_pairs: '
+            '[192.0.2.1]}]', 'without port security')
+        parse(ROLE + '    nics: [{network: provision, port_security: true, '
+              'allowed_address_pairs: [192.0.2.1]}]')
+
+    def test_vlan_twice(self):
+        self.assert_mistake(
+            ROLE + '    nics: [{network: provision, trunk: ['
+            '{network: provision, segmentation_id: 5}, '
+            '{network: provision, segmentation_id: 5}]}]',
+            'trunk[1].segmentation_id: VLAN 5 is there twice')
+
+    def test_server_without_image(self):
+        self.assert_mistake(ROLE + '    kind: server', 'needs an "image"')
+
+    def test_baremetal_boots_nothing_of_its_own(self):
+        self.assert_mistake(ROLE + '    key_name: mine',
+                            'roles.compute.key_name')
+
+    def test_server_is_no_node(self):
+        self.assert_mistake(ROLE + '    {kind: server}'.replace('{', '').
+                            replace('}', '') + '\n    image: debian\n'
+                            '    resource_class: x', 'become nodes of Ironic')
+
+    def test_virtual_ip(self):
+        text = '''
+            networks:
+              one: {subnets: [{cidr: 192.0.2.0/24}]}
+              two: {}
+            roles:
+              control: {flavor: tiny, nics: [{network: one}]}
+            virtual_ips:
+              api: {network: %s, roles: [%s], address: %s}
+            '''
+        parse(text % ('one', 'control', '192.0.2.9'))
+        self.assert_mistake(text % ('one', 'ctl', '192.0.2.9'),
+                            'virtual_ips.api.roles[0]: role "ctl" is not')
+        self.assert_mistake(text % ('two', 'control', '192.0.2.9'),
+                            'has no NIC on network "two"')
+        self.assert_mistake(text % ('one', 'control', '198.51.100.9'),
+                            '198.51.100.9 is not in 192.0.2.0/24')
+
+    def test_file_that_is_not_there(self):
+        with self.assertRaisesRegex(document.DocumentError,
+                                    'cannot be read: No such file'):
+            definition.load('/nonexistent')
