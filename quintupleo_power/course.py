@@ -41,10 +41,13 @@ MAX_CONFLICTS = 4
 # they may outlast until the request's time is over.
 LONGEST_PAUSE = 30.0
 
-# Ironic validates a request, which reads the server anew, right before it
-# carries it out: that is good enough for a first plan, as Nova refuses what
-# does not fit.
+# Ironic validates a request that it is asked for, which reads the server anew:
+# so long after it that is good enough for the plan ...
+VALIDATED_MAX_AGE = 10.0
+# ... and without a validation any reading that is no older than this, where
+# Nova refuses what does not fit.
 PLAN_MAX_AGE = 1.0
+NEVER = float('-inf')
 
 # After these the server may not be what the plan was made for.
 _PLAN_AGAIN = (errors.Conflict, errors.ServerError, errors.CloudUnreachable)
@@ -54,6 +57,8 @@ _PLAN_AGAIN = (errors.Conflict, errors.ServerError, errors.CloudUnreachable)
 class _Course:
     """What the plans of one request have led to so far.
 
+    :ivar validated_at: when validation of the request began, a
+        ``time.monotonic`` value.
     :ivar sent: actions that were sent, the last of them without success for
         all that is known.
     :ivar refused_in: the server's state when Nova refused an action last.
@@ -62,20 +67,36 @@ class _Course:
     :ivar failures: how often the host cloud failed.
     """
 
+    validated_at: float
     sent: list = dataclasses.field(default_factory=list)
     refused_in: transitions.ServerState | None = None
     server: servers.Server | None = None
     conflicts: int = 0
     failures: int = 0
 
+    def reading(self):
+        """Tell what reading is good enough for a plan.
 
-def fulfil(node, request, timeout):
+        :returns: (seconds that it may be old, whether it is one that began
+            after the request did).
+        """
+        if self.sent:
+            return 0.0, True
+        age = time.monotonic() - self.validated_at
+        if age < VALIDATED_MAX_AGE:
+            return age, True
+        return PLAN_MAX_AGE, False
+
+
+def fulfil(node, request, timeout, validated_at):
     """Bring a node's server to where a request wants it.
 
     :param node: an Ironic node.
     :param request: a :class:`transitions.Request`.
     :param timeout: seconds that it may take; None for
         [quintupleo]action_timeout.
+    :param validated_at: when validation of this request began, a
+        ``time.monotonic`` value; NEVER if it was not.
     :raises: MissingParameterValue if a required setting is missing.
     :raises: InvalidParameterValue if a setting is wrong.
     :raises: DriverOperationError if the server did not get there.
@@ -84,7 +105,7 @@ def fulfil(node, request, timeout):
     deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
     device = boot_device.wished(node)[0] or transitions.Device.DISK
     with exceptions.translated(info):
-        course = _Course()
+        course = _Course(validated_at)
         while True:
             host = cloud.get(info.credentials)
             try:
@@ -102,6 +123,7 @@ def fulfil(node, request, timeout):
                              'reason': exc})
                 cloud.failed(info.credentials, exc)
                 interrupted.look(node)
+                interrupted.save(node)
                 time.sleep(pause)
     if course.server:
         watch.after_action(node, course.server)
@@ -125,8 +147,11 @@ def _carry_out(node, info, host, request, device, deadline, course):
     :param course: the :class:`_Course` of the request; is added to.
     :returns: whether the machine has booted from the wished device.
     """
-    server = host.server(info.server, 0.0 if course.sent else PLAN_MAX_AGE)
+    max_age, is_own = course.reading()
+    server = host.server(info.server, max_age)
     interrupted.look(node, server)
+    if server.state.task_state:
+        interrupted.save(node)
     server = host.settle(server, deadline)
     if course.sent:
         if _has_booted(server, request, device, course.sent[-1]):
@@ -136,7 +161,7 @@ def _carry_out(node, info, host, request, device, deadline, course):
                 and any(action.boots for action in course.sent)):
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
-    elif not _nova_checks(server, request, device):
+    elif not is_own and not _nova_checks(server, request, device):
         server = host.settle(host.server(info.server), deadline)
     if not course.sent:
         watch.before_action(node, host, server)
@@ -154,9 +179,11 @@ def _carry_out(node, info, host, request, device, deadline, course):
     for action in actions:
         if not course.sent:
             watch.acting(node)
+        interrupted.save(node)
         course.sent.append(action)
         try:
-            server = host.run(server, action, deadline, image)
+            server = host.run(server, action, deadline, image,
+                              sparing=len(actions) > 1)
             course.server = server
         except errors.Conflict as exc:
             course.sent.pop()

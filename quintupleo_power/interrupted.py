@@ -16,7 +16,7 @@ Ironic itself frees the node, says that "pending power operation was aborted
 due to conductor take over", and at the next power sync forces the power
 state back that the node had before. The request is lost.
 
-So each request is kept with the node before anything is asked of Nova, and
+So each request is kept with the node before an action is sent to Nova, and
 goes away in the same write as Ironic's own record of its result. A request
 that is there while nobody holds the node was interrupted: the conductor that
 has the node now finishes it, or says what it was and why it does not.
@@ -62,8 +62,9 @@ _being_finished = set()
 def recorded(node, power_state):
     """Keep a request with its node while it is carried out.
 
-    The first :func:`look` saves it. Its end is saved by Ironic, which writes
-    the node as soon as a request succeeded or failed.
+    :func:`save` saves it, before an action is sent or a task is waited for.
+    Its end is saved by Ironic, which writes the node as soon as a request
+    succeeded or failed.
 
     :param node: an Ironic node.
     :param power_state: what is asked for, one of
@@ -85,11 +86,11 @@ def recorded(node, power_state):
 
 
 def look(node, server=None):
-    """Save the request, with when the server was changed before it.
+    """Note with the request when the server was changed before it.
 
     Whatever Nova did with the server from then on was for this request.
 
-    :param node: an Ironic node; is saved unless nothing is new.
+    :param node: an Ironic node; is not saved.
     :param server: a :class:`host_cloud.servers.Server` as it was found, None
         if the host cloud could not be asked yet.
     """
@@ -99,7 +100,18 @@ def look(node, server=None):
         return
     request['server_updated'] = server.updated if server else None
     node.set_driver_internal_info(KEY, request)
-    node.save()
+
+
+def save(node):
+    """Save what was noted with a node, for whoever finishes the request.
+
+    A write takes Ironic longer than all else that the driver does before an
+    action: there is one, and none where nothing is new.
+
+    :param node: an Ironic node.
+    """
+    if node.obj_what_changed():
+        node.save()
 
 
 def require_none(task):

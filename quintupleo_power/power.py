@@ -12,6 +12,9 @@
 
 """The power interface: Ironic's requests become Nova server actions."""
 
+import time
+import weakref
+
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import periodics
@@ -46,6 +49,9 @@ REQUESTS = {
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
 
+# When each task that goes on validated its node, time.monotonic values.
+_validated_at = weakref.WeakKeyDictionary()
+
 # Servers whose power off is known to be slow, so that each is told of once.
 _warned_of = set()
 
@@ -69,6 +75,7 @@ class QuintupleoPower(base.PowerInterface):
         :raises: InvalidParameterValue if a setting is wrong, or the host
             cloud or what it holds cannot be used with it.
         """
+        _validated_at[task] = time.monotonic()
         info = driver_info.parse(task.node)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
@@ -146,7 +153,8 @@ class QuintupleoPower(base.PowerInterface):
                 f'Node {task.node.uuid}: the quintupleo driver knows no '
                 f"power state '{power_state}'")
         with interrupted.recorded(task.node, power_state):
-            course.fulfil(task.node, REQUESTS[power_state], timeout)
+            course.fulfil(task.node, REQUESTS[power_state], timeout,
+                          _validated_at.get(task, course.NEVER))
 
     @METRICS.timer('QuintupleoPower.reboot')
     @task_manager.require_exclusive_lock
@@ -161,7 +169,8 @@ class QuintupleoPower(base.PowerInterface):
         :raises: DriverOperationError if the server did not get there.
         """
         with interrupted.recorded(task.node, states.REBOOT):
-            course.fulfil(task.node, transitions.Request.REBOOT, timeout)
+            course.fulfil(task.node, transitions.Request.REBOOT, timeout,
+                          _validated_at.get(task, course.NEVER))
 
     def get_supported_power_states(self, task):
         """Get a list of the supported power states.

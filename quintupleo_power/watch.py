@@ -55,7 +55,7 @@ _SECONDS = len('2026-01-01T00:00:00')
 def before_action(node, host, server):
     """See what Ironic's own action is about to cover up.
 
-    :param node: an Ironic node, locked; is saved if that changes it.
+    :param node: an Ironic node, locked; is not saved.
     :param host: its :class:`quintupleo_power.host_cloud.cloud.HostCloud`.
     :param server: its server.
     :raises: Refused if it is not the server that the node's system is on.
@@ -68,7 +68,6 @@ def before_action(node, host, server):
         raise transitions.Refused(finding.sentence)
     if finding.kind is drift.Kind.DISK_LOST:
         _set(node, dataclasses.replace(_seen(node), lost=finding.sentence))
-        node.save()
 
 
 def acting(node):
@@ -76,12 +75,11 @@ def acting(node):
 
     Nothing is claimed of it when the action is lost sight of.
 
-    :param node: an Ironic node, locked; is saved if that changes it.
+    :param node: an Ironic node, locked; is not saved.
     """
     seen = _seen(node)
     if seen and seen.device:
         _set(node, dataclasses.replace(seen, device=None))
-        node.save()
 
 
 def after_action(node, server):

@@ -42,18 +42,27 @@ _BODIES = {
 class Pace:
     """When to look at a server whose action is under way.
 
-    The first look comes just before the time that the action took of late,
-    going by the quicker ones of a mixture, the next ones close behind it, then
-    ever further apart: few requests, and little lost between the end and its
-    being seen. An action that the first look finds over has ended nobody knows
-    how long before, so the next such look comes sooner: when the host cloud
-    gets quicker, this does.
+    The first look comes before the time that the action took of late, the next
+    ones close behind it while the end is likely, then ever further apart: a
+    few requests, and little lost between the end and its being seen. An action
+    that the first look finds over has ended nobody knows how long before: what
+    took longer counts no more, and the next first look comes sooner, and ever
+    sooner while that goes on. So when the host cloud gets quicker, this does.
+
+    Of several actions in a row each is looked at sparingly, first when it is
+    likely to be over, so that they cost together what one alone may cost.
     """
 
     REMEMBERED = 5
-    SOONER = 0.8
+    SOONER = 0.85
     FIRST = 0.4
-    SHORTEST = 0.1
+    SHORTEST = 0.06
+    # Shares of the usual time: the first look, the pauses after it, and until
+    # when these do not grow.
+    BEFORE, BEHIND, LIKELY = 0.86, 0.1, 1.4
+    SPARING_BEFORE, SPARING_BEHIND = 1.03, 0.12
+    SPARING_SOONER = 0.95
+    FURTHER = 1.5
 
     def __init__(self, longest):
         """Start without a history.
@@ -64,30 +73,53 @@ class Pace:
         self._lock = threading.Lock()
         self._seen = collections.defaultdict(
             lambda: collections.deque(maxlen=self.REMEMBERED))
+        self._at_once = collections.Counter()
 
-    def record(self, action, seconds, at_once):
+    def record(self, action, seconds, at_once, sparing=False):
         """Remember how long an action took.
 
-        :param at_once: whether the first look saw its end.
+        :param seconds: from Nova's answer to the look that saw the end.
+        :param at_once: whether that was the first look.
+        :param sparing: whether it was one of several actions in a row.
         """
         with self._lock:
-            self._seen[action].append(
-                seconds * self.SOONER if at_once else seconds)
+            seen = self._seen[action]
+            if at_once and sparing:
+                # As is to be expected; it may have been quicker or not.
+                seconds *= self.SPARING_SOONER / self.SPARING_BEFORE
+            elif at_once:
+                self._at_once[action] += 1
+                seconds *= self.SOONER ** self._at_once[action]
+                for place, earlier in enumerate(seen):
+                    seen[place] = min(earlier, seconds)
+            else:
+                self._at_once[action] = 0
+            seen.append(seconds)
 
-    def waits(self, action):
-        """Yield the seconds to wait before each look, without end."""
+    def waits(self, action, sparing=False):
+        """Yield the seconds to wait before each look, without end.
+
+        :param sparing: whether it is one of several actions in a row.
+        """
         with self._lock:
             seen = sorted(self._seen[action])
-        usual = seen[len(seen) // 4] if seen else None
-        if usual is None:
+        if seen:
+            usual = seen[len(seen) // 2]
+            before, behind = (
+                (self.SPARING_BEFORE, self.SPARING_BEHIND) if sparing
+                else (self.BEFORE, self.BEHIND))
+            wait = min(max(usual * before, self.SHORTEST), self._longest * 2)
+            waited = wait
+            yield wait
+            wait = min(max(usual * behind, self.SHORTEST), self._longest)
+            while waited < usual * self.LIKELY:
+                waited += wait
+                yield wait
+        else:
             wait = self.FIRST
             yield wait
-        else:
-            yield min(max(usual * 0.95, self.SHORTEST), self._longest * 2)
-            wait = min(max(usual * 0.12, self.SHORTEST), self._longest)
-            yield wait
         while True:
-            wait = min(wait * 1.6, self._longest)
+            wait = min(wait * self.FURTHER, self._longest)
             yield wait
 
 
@@ -166,13 +198,15 @@ class Actions:
                  {'task': task, 'server': server.id})
         return self._watch(server.id, task, deadline)[0]
 
-    def run(self, server, action, deadline, rescue_image=None):
+    def run(self, server, action, deadline, rescue_image=None,
+            sparing=False):
         """Send one action and see it end.
 
         :param server: the :class:`servers.Server`, with nothing under way.
         :param action: a :class:`quintupleo_power.transitions.Action`.
         :param deadline: a ``time.monotonic`` value.
         :param rescue_image: UUID of the image, for a rescue.
+        :param sparing: whether it is one of several actions in a row.
         :returns: the :class:`servers.Server` after the action.
         :raises: Conflict if the server is in no state for it,
             ServerError or CloudUnreachable if it was not sent, or if only
@@ -182,9 +216,10 @@ class Actions:
             ActionTimeout if it did not end in time,
             or another HostCloudError.
         """
-        begun = time.monotonic()
         request_id = self._send(server, action, deadline, rescue_image)
-        seen, at_once = self._watch(server.id, action.value, deadline)
+        begun = time.monotonic()
+        seen, at_once = self._watch(server.id, action.value, deadline,
+                                    sparing)
         took = time.monotonic() - begun
         # A state that it was not in before is proof enough.
         failure = (None if transitions.reached(action, seen.state)
@@ -199,7 +234,7 @@ class Actions:
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
                 f"{seen.fault or 'its console log may tell why'}")
-        self._pace.record(action.value, took, at_once)
+        self._pace.record(action.value, took, at_once, sparing)
         return seen
 
     def _send(self, server, action, deadline, rescue_image):
@@ -275,7 +310,7 @@ class Actions:
                    for row in rows if row.get('action') == 'reboot']
         return [reboot for reboot in reboots if reboot[0] >= known]
 
-    def _watch(self, server_id, name, deadline):
+    def _watch(self, server_id, name, deadline, sparing=False):
         """Look at a server until it has no task in progress.
 
         :returns: (the server, whether the first look found it so).
@@ -286,7 +321,7 @@ class Actions:
             made.append(name)
             return self._looks.look(server_id)
 
-        waits = self._pace.waits(name)
+        waits = self._pace.waits(name, sparing)
         try:
             with self._looks.waiting(server_id):
                 time.sleep(max(0, min(next(waits),

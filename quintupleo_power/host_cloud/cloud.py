@@ -168,7 +168,8 @@ class HostCloud:
         """
         return self._complete(self._actions.settle(server, deadline))
 
-    def run(self, server, action, deadline, rescue_image=None):
+    def run(self, server, action, deadline, rescue_image=None,
+            sparing=False):
         """Send one action and see it end.
 
         See :meth:`actions.Actions.run`; what was read of the server before
@@ -178,7 +179,8 @@ class HostCloud:
         try:
             # No request may fail any more once the action is done.
             return dataclasses.replace(
-                self._actions.run(server, action, deadline, rescue_image),
+                self._actions.run(server, action, deadline, rescue_image,
+                                  sparing),
                 network_first=server.network_first)
         finally:
             self._view.acted(server.id)

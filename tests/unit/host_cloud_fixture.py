@@ -54,7 +54,8 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.cloud',
                'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.view',
-               'quintupleo_power.interrupted')
+               'quintupleo_power.interrupted',
+               'quintupleo_power.power')
 
     def __init__(self):
         self.now = 1000.0

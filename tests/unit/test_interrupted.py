@@ -330,6 +330,22 @@ class LookTestCase(InterruptedTestCase):
         self.node.refresh()
         self.assert_finished(OFF, 'stop')
 
+    def test_request_that_needs_no_action_writes_nothing(self):
+        with self.acquire() as task, mock.patch.object(
+                objects.Node, 'save', autospec=True,
+                side_effect=objects.Node.save) as save:
+            task.driver.power.set_power_state(task, ON)
+        save.assert_not_called()
+
+    def test_request_is_kept_while_a_task_ends(self):
+        self.server.task = ('rebooting', 1)
+        with mock.patch.object(interrupted, 'save', autospec=True,
+                               side_effect=self.save_and_die):
+            with self.acquire() as task:
+                self.assertRaises(DeathError, task.driver.power.reboot, task)
+        self.node.refresh()
+        self.assertIsNotNone(self.request()['server_updated'])
+
     def test_failure_leaves_nothing(self):
         self.host_cloud.fail_action('stop', 'No route to host')
         with self.acquire() as task:
@@ -338,18 +354,18 @@ class LookTestCase(InterruptedTestCase):
         self.node.refresh()
         self.assertIsNone(self.request())
 
-    _look = staticmethod(interrupted.look)
+    _save = staticmethod(interrupted.save)
 
-    def look_and_die(self, node, server=None):
+    def save_and_die(self, node):
         """Do what it does, and no more."""
-        self._look(node, server)
+        self._save(node)
         raise DeathError()
 
     def test_request_is_kept_while_the_cloud_cannot_be_read(self):
         self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503,
                              times=self.READS)
-        with mock.patch.object(interrupted, 'look', autospec=True,
-                               side_effect=self.look_and_die):
+        with mock.patch.object(interrupted, 'save', autospec=True,
+                               side_effect=self.save_and_die):
             with self.acquire() as task:
                 self.assertRaises(DeathError, task.driver.power.reboot, task)
         self.node.refresh()

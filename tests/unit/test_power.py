@@ -766,6 +766,65 @@ class GetPowerStateTestCase(PowerTestCase):
         self.assertEqual(states.POWER_OFF, self.get_power())
 
 
+class PlanAfterValidationTestCase(PowerTestCase):
+    """What was read to validate a request is not read again to plan it."""
+
+    def setUp(self):
+        super().setUp()
+        moments = itertools.count()
+        # Two moments are never the same.
+        self.useFixture(fixtures.MockPatchObject(
+            self.clock, 'monotonic',
+            lambda: self.clock.now + next(moments) / 1e6))
+
+    def requests_of_a_reboot(self, seconds, validates=True):
+        """Requests up to the action, so long after a reading."""
+        with self.acquire() as task:
+            if validates:
+                task.driver.power.validate(task)
+            else:
+                cloud.get(connection.Credentials()).server(self.server.id)
+            self.clock.now += seconds
+            self.host_cloud.forget_requests()
+            task.driver.power.reboot(task)
+        methods = [request.split()[0] for request in self.host_cloud.requests
+                   if '/servers/' in request]
+        return methods[:methods.index('POST') + 1]
+
+    def test_soon(self):
+        self.assertEqual(['POST'], self.requests_of_a_reboot(0.5))
+
+    def test_after_others_were_validated(self):
+        self.assertEqual(['POST'], self.requests_of_a_reboot(9))
+
+    def test_too_late(self):
+        self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(11))
+
+    def test_reading_that_was_not_for_this_request(self):
+        self.assertEqual(['GET', 'POST'],
+                         self.requests_of_a_reboot(9, validates=False))
+
+    def test_server_that_changed_meanwhile(self):
+        with self.acquire() as task:
+            task.driver.power.validate(task)
+            self.clock.now += 9
+            # Where Nova reboots no server.
+            self.set_server('rescued', RUNNING)
+            task.driver.power.reboot(task)
+        self.assertEqual(['unrescue'], self.host_cloud.sent)
+
+    def test_two_actions_soon(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.set_server('rescued', RUNNING)
+        self.assertEqual(['POST'], self.requests_of_a_reboot(0.5))
+
+    def test_two_actions_without_validation(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.set_server('rescued', RUNNING)
+        self.assertEqual(['GET', 'POST'],
+                         self.requests_of_a_reboot(0.5, validates=False))
+
+
 class ConcurrencyTestCase(PowerTestCase):
 
     def test_reading_from_the_middle_of_an_action_does_not_outlive_it(self):
