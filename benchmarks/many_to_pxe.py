@@ -15,28 +15,32 @@
 
 The script has a thread for each server, which asks for the rescue and looks
 once a second. The driver runs in a thread for each node, as Ironic's
-conductor runs it, which includes Ironic's locks and database; Ironic as a
-whole, which is asked through its API, is shown beside it. Needs
-``tools/minicloud up --hypervisor fake``; QUINTUPLEO_STATE_DIR says where, if
-not in the usual place.
+conductor runs it, which includes Ironic's locks and database; what these take
+alone, with Ironic's fake hardware, and Ironic as a whole, which is asked
+through its API, are shown beside it. Run it with
+``tools/benchmark many_to_pxe``.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import functools
-import json
-import os
-import pathlib
+import statistics
 import sys
 import time
 
-import fake_lab
+import nova_lab
+import report
 
 from onebox import system
 
 # Whole answers in the log would be measured, too.
 LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
+# Ironic's API closes connections where there are more.
+API_THREADS = 8
+# Of the columns of the table.
+DIGITS = (1, 0, 1, 1, 2, 0, 1, 1)
+SIDES = ('script', 'ironic', 'ours')
 
 
 class Benchmark:
@@ -46,6 +50,7 @@ class Benchmark:
         self.lab = lab
         self.servers = [server for server, _ in pairs]
         self.nodes = [node for _, node in pairs]
+        self.idle = lab.add_idle_nodes(len(pairs))
         self.rescue_image = lab.cloud.image.find_image(
             'quintupleo-rescue-bios', ignore_missing=False).id
 
@@ -69,7 +74,7 @@ class Benchmark:
             self.lab.cloud.compute.unrescue_server(server)
             self._wait_for(server, 'ACTIVE')
 
-        fake_lab.each(unrescue, servers)
+        nova_lab.each(unrescue, servers)
 
     def _wait_for(self, server, status):
         deadline = time.monotonic() + 600
@@ -98,25 +103,41 @@ class Benchmark:
         if wrong:
             raise system.Error('Not in RESCUE: ' + ', '.join(wrong))
 
+    def by_ironic_alone(self, conductor, number):
+        """Have no driver and no Nova; return a dict of figures."""
+        with self.lab.requests() as requests:
+            answer = conductor.ask('to_pxe', [
+                node.id for node in self.idle[:number]])
+        return {**_figures(answer['seconds'], requests),
+                'cpu seconds': answer['cpu seconds']}
+
     def by_ironic(self, number):
         """Set PXE and reboot so many nodes; return a dict of figures."""
+        found = self._through_the_api(self.nodes[:number])
+        self._require_rescue(number)
         api = self.lab.nodes.connection.baremetal
-        nodes = self.nodes[:number]
+        for node in self.nodes[:number]:
+            api.set_node_power_state(node, 'rebooting')
+        self._wait({node.id for node in self.nodes[:number]})
+        return found
+
+    def by_ironic_alone_with_its_api(self, number):
+        """Have no driver and no Nova; return a dict of figures."""
+        return self._through_the_api(self.idle[:number])
+
+    def _through_the_api(self, nodes):
+        api = self.lab.nodes.connection.baremetal
+
+        def send(node):
+            api.set_node_boot_device(node, 'pxe', False)
+            api.set_node_power_state(node, 'rebooting')
+
         with self.lab.requests() as requests:
             begun = time.monotonic()
-
-            def send(node):
-                api.set_node_boot_device(node, 'pxe', False)
-                api.set_node_power_state(node, 'rebooting')
-
-            with concurrent.futures.ThreadPoolExecutor(number) as pool:
+            with concurrent.futures.ThreadPoolExecutor(API_THREADS) as pool:
                 list(pool.map(send, nodes))
             self._wait({node.id for node in nodes})
             took = time.monotonic() - begun
-        self._require_rescue(number)
-        for node in nodes:
-            api.set_node_power_state(node, 'rebooting')
-        self._wait({node.id for node in nodes})
         return _figures(took, requests)
 
     def _wait(self, wanted):
@@ -143,32 +164,75 @@ def _figures(took, requests):
     waited = ((max(waiting) - max(sent)).total_seconds() if waiting else 0)
     return {'seconds': took, 'reads': len(reads), 'actions': len(sent),
             'reads/s': len(reads) / took,
-            'then reads/s': len(waiting) / waited if waited > 1 else None,
-            'most': max(seconds.values(), default=0)}
+            'reads/s when all are sent':
+                len(waiting) / waited if waited > 1 else None,
+            'most reads in a second': max(seconds.values(), default=0)}
 
 
-def _row(title, figures):
-    return f'{title:<24}' + ''.join(
-        f'{"-" if value is None else format(value, ".1f"):>14}'
-        for value in figures.values())
+def measure(benchmark, title, ours, arguments, alone=None):
+    """Compare the script with one way of ours; return its results.
 
-
-def measure(benchmark, title, ours, arguments, results):
-    """Compare the script with one way of ours, and print the figures."""
+    :param alone: does what Ironic does without us.
+    """
     # Signs in and reads the images.
     benchmark.by_a_script(1), ours(1)
+    results = []
     for number in arguments.nodes:
         for _ in range(arguments.rounds):
-            figures = {'a script': benchmark.by_a_script(number),
-                       title: ours(number)}
-            print(f'{number} to PXE'.ljust(24) + ''.join(
-                f'{name:>14}' for name in figures[title]))
-            for side, values in figures.items():
-                print(_row(f'  {side}', values), flush=True)
-            ratio = (figures[title]['seconds']
-                     / figures['a script']['seconds'])
-            print(f'  {ratio:.2f} times the script', flush=True)
-            results.append({'nodes': number, 'ratio': ratio, **figures})
+            row = {'nodes': number, 'way': title,
+                   'script': benchmark.by_a_script(number),
+                   'ours': ours(number),
+                   'ironic': alone and alone(number)}
+            print(f'{number} to PXE, {title}: ' + ', '.join(
+                f'{side} {row[side]["seconds"]:.1f} s'
+                for side in SIDES if row[side]), flush=True)
+            results.append(row)
+    return results
+
+
+def _median(rows, side, key):
+    values = [row[side][key] for row in rows
+              if row[side] and row[side][key] is not None]
+    return statistics.median(values) if values else None
+
+
+def summary(results):
+    """Medians of the rounds, as {(nodes, way): {what: figure}}."""
+    found = {}
+    for key in dict.fromkeys((row['nodes'], row['way']) for row in results):
+        rows = [row for row in results if (row['nodes'], row['way']) == key]
+        script = _median(rows, 'script', 'seconds')
+        seconds = _median(rows, 'ours', 'seconds')
+        found[key] = {
+            'script: seconds': script,
+            'script: reads': _median(rows, 'script', 'reads'),
+            'Ironic alone: seconds': _median(rows, 'ironic', 'seconds'),
+            'seconds': seconds, 'times the script': seconds / script,
+            **{what: _median(rows, 'ours', what) for what in (
+                'reads', 'reads/s', 'reads/s when all are sent')}}
+    return found
+
+
+def table(found):
+    """Lines of the table."""
+    lines = [['nodes to PXE', *next(iter(found.values()))]]
+    for (number, way), figures in found.items():
+        lines.append([f'{number}, {way}', *(
+            '-' if value is None else f'{value:.{digits}f}'
+            for value, digits in zip(figures.values(), DIGITS, strict=True))])
+    return lines
+
+
+def chart(found):
+    """Seconds to the last one, as bars."""
+    numbers = list(dict.fromkeys(number for number, _ in found))
+    ways = list(dict.fromkeys(way for _, way in found))
+    return report.Panel(
+        'seconds to the last one', [f'{number} nodes' for number in numbers],
+        {'a script': [found[number, ways[0]]['script: seconds']
+                      for number in numbers],
+         **{way: [found[number, way]['seconds'] for number in numbers]
+            for way in ways}})
 
 
 def main():
@@ -180,34 +244,37 @@ def main():
                         help='the driver as the conductor runs it, or Ironic '
                              'as a whole')
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--json', metavar='FILE',
-                        help='write all figures to this file')
+    report.add_arguments(parser)
     arguments = parser.parse_args()
     results = []
     try:
-        lab = fake_lab.Lab(os.environ.get('QUINTUPLEO_STATE_DIR',
-                                          '/var/lib/quintupleo'), {},
-                           '[DEFAULT]', f'default_log_levels = {LOG_LEVELS}')
-        try:
+        with nova_lab.Lab(
+                system.state_dir(), {},
+                '[DEFAULT]', f'default_log_levels = {LOG_LEVELS}',
+                *nova_lab.IDLE_LINES) as lab:
             benchmark = Benchmark(lab, lab.add(max(arguments.nodes)))
             if 'ironic' in arguments.ways:
-                measure(benchmark, 'Ironic, API and all', benchmark.by_ironic,
-                        arguments, results)
+                results += measure(benchmark, 'Ironic with its API',
+                                   benchmark.by_ironic, arguments,
+                                   benchmark.by_ironic_alone_with_its_api)
             if 'driver' in arguments.ways:
                 with lab.conductor() as conductor:
                     # As power sync has, before anybody asks for anything.
                     conductor.ask('look', [
                         node.id for node in benchmark.nodes])
-                    measure(benchmark, 'the driver', functools.partial(
-                        benchmark.by_the_conductor, conductor), arguments,
-                        results)
-        finally:
-            lab.close()
+                    results += measure(benchmark, 'the conductor',
+                                       functools.partial(
+                                           benchmark.by_the_conductor,
+                                           conductor), arguments,
+                                       functools.partial(
+                                           benchmark.by_ironic_alone,
+                                           conductor))
+            found = summary(results)
+            report.write(arguments, 'many-to-pxe', lab.versions(),
+                         table(found), results, [chart(found)])
     except system.Error as error:
         print(error.report(), file=sys.stderr)
         return 1
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1))
     return 0
 
 

@@ -15,8 +15,8 @@
 
 Nova leaves RESCUE only by starting the server's own disk. From libvirt's own
 events: the seconds from that start to the stop that follows, when the driver
-does it and when a script does that asks Nova twenty times a second. Needs what
-``tools/quickstart`` leaves: a node that runs from its disk.
+does it and when a script does that asks Nova twenty times a second. Run it
+with ``tools/benchmark power_off_window``.
 """
 
 import argparse
@@ -28,7 +28,9 @@ import subprocess
 import sys
 import time
 
-import pxe_reboot
+import nova_lab
+import one_node
+import report
 
 from onebox.minicloud import libvirt
 from onebox import system
@@ -38,32 +40,28 @@ EVENT = re.compile(
     re.MULTILINE)
 
 
-class Window(pxe_reboot.Benchmark):
+class Window:
     """Both sides of the comparison."""
+
+    def __init__(self, lab):
+        self._script, self._driver, _ = one_node.sides(lab)
 
     def by_the_driver(self):
         """Power off through Ironic; return the seconds of the window."""
-        self._into_rescue()
+        self._driver.to_pxe()
         with self._events() as events:
-            self.lab.nodes.set_power_state(self.name, 'power off',
-                                           'power off', pause=0.05)
+            self._driver.power_off()
+        self._driver.back()
         return self._window(events)
 
     def by_a_script(self):
         """Do the two actions at once; return the seconds of the window."""
-        self._into_rescue()
-        compute = self.lab.host_cloud.connection.compute
+        self._script.to_pxe()
         with self._events() as events:
-            compute.unrescue_server(self.server)
-            self._until('ACTIVE', pause=0.05)
-            compute.stop_server(self.server)
-            self._until('SHUTOFF', pause=0.05)
+            self._script.back()
+            self._script.power_off()
+        self._script.power_on()
         return self._window(events)
-
-    def _into_rescue(self):
-        nodes = self.lab.nodes
-        nodes.set_boot_device(self.name, 'pxe', False)
-        nodes.set_power_state(self.name, 'rebooting', 'power on')
 
     @contextlib.contextmanager
     def _events(self):
@@ -97,22 +95,37 @@ class Window(pxe_reboot.Benchmark):
 def main():
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--node', default='bios-0')
-    parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--rounds', type=int, default=10)
+    report.add_arguments(parser)
     arguments = parser.parse_args()
-    sides = {'a script': [], 'the driver': []}
+    results = {'a script': [], 'quintupleo': []}
     try:
-        window = Window(arguments.node)
-        for _ in range(arguments.rounds + 1):
-            sides['a script'].append(window.by_a_script())
-            sides['the driver'].append(window.by_the_driver())
+        with nova_lab.Lab(
+                system.state_dir(), {}, '[DEFAULT]',
+                f'default_log_levels = {one_node.LOG_LEVELS}',
+                *nova_lab.IDLE_LINES) as lab:
+            window = Window(lab)
+            # The first round signs in and reads the image.
+            for number in range(arguments.rounds + 1):
+                found = window.by_a_script(), window.by_the_driver()
+                for seconds, side in zip(found, results.values(),
+                                         strict=True):
+                    side += [seconds] if number else []
+            versions = lab.versions()
     except system.Error as error:
         print(error.report(), file=sys.stderr)
         return 1
-    for side, seconds in sides.items():
-        # The first round signs in and reads the image.
-        print(f'{side:<12} median {statistics.median(seconds[1:]):.2f} s, '
-              'all ' + ', '.join(f'{each:.2f}' for each in seconds[1:]))
+    medians = {side: statistics.median(seconds)
+               for side, seconds in results.items()}
+    report.write(
+        arguments, 'power-off-window', versions,
+        [[f'median of {arguments.rounds}', *medians],
+         ['the own disk runs', *(f'{seconds:.2f} s'
+                                 for seconds in medians.values())]],
+        results,
+        [report.Panel(
+            'seconds that the own disk runs', ['power off out of PXE'],
+            {side: [seconds] for side, seconds in medians.items()})])
     return 0
 
 

@@ -14,22 +14,20 @@
 """Power sync of many nodes: seconds, requests, processor time and memory.
 
 A real Ironic looks at nodes whose servers are in a real Nova with its fake
-hypervisor; what a pass took is what Ironic itself logs of it. Needs
-``tools/minicloud up --hypervisor fake``; QUINTUPLEO_STATE_DIR says where, if
-not in the usual place.
+hypervisor; what a pass took is what Ironic itself logs of it. Run it with
+``tools/benchmark power_sync``.
 """
 
 import argparse
 import datetime
-import json
-import os
-import pathlib
 import re
 import statistics
 import sys
 import time
 
-import fake_lab
+import nova_lab
+import report
+import sushy_tools
 
 from onebox import system
 
@@ -37,6 +35,12 @@ PASS = re.compile(
     r'^(\S+ \S+) .*Completed power state sync operation.* in ([\d.]+) '
     r'seconds', re.MULTILINE)
 PATIENCE = 1800
+OURS = 'quintupleo'
+# What is shown of a pass, with how many digits.
+GROWTH = 'MiB more after all passes'
+ENTRY = 'bytes of each server'
+KEYS = {'seconds': 1, 'requests': 0, 'cpu seconds': 1, 'memory MiB': 0}
+OUR_KEYS = {**KEYS, GROWTH: 1, 'threads': 0, ENTRY: 0}
 # Whole answers in the log would be measured, too.
 LOG_LEVELS = 'ironic.conductor.manager=DEBUG,keystoneauth=INFO'
 
@@ -61,7 +65,8 @@ def passes(lab, number):
                 found.append({
                     'ended': datetime.datetime.fromisoformat(moment),
                     'seconds': float(seconds), 'cpu seconds': now - used,
-                    'memory MiB': process.memory() / 2 ** 20})
+                    'memory MiB': process.memory() / 2 ** 20,
+                    'threads': process.threads()})
                 used = now
     for figures in found:
         ended = figures.pop('ended')
@@ -71,15 +76,62 @@ def passes(lab, number):
     return found
 
 
-def _measure(lab, number, driver, wanted):
+def measure(lab, number, driver, wanted):
+    """Watch passes of a driver; return a dict of figures."""
     # The first one after a start signs in and finds its way.
     first, *found = passes(lab, wanted + 1)
-    for name, each in (('first', [first]), ('median', found)):
-        print(f'{number:>6} {driver:<18} {name:<8}' + ', '.join(
-            f'{statistics.median(figures[key] for figures in each):.1f} {key}'
-            for key in first), flush=True)
+    median = {key: statistics.median(figures[key] for figures in found)
+              for key in first}
+    median[GROWTH] = found[-1]['memory MiB'] - found[0]['memory MiB']
+    print(f'{number} nodes, {driver}: ' + ', '.join(
+        f'{value:.1f} {key}' for key, value in median.items()), flush=True)
     return {'nodes': number, 'driver': driver, 'first': first,
-            'passes': found}
+            'passes': found, 'median': median}
+
+
+def entry_bytes(lab):
+    """Tell what the driver remembers of each server, in bytes."""
+    nodes = [node.id for node in lab.nodes.connection.baremetal.nodes()]
+    with lab.conductor() as conductor:
+        return conductor.ask('entry bytes', nodes)['bytes']
+
+
+def _of(results, ours):
+    return {row['nodes']: row['median'] for row in results
+            if (row['driver'] == OURS) is ours}
+
+
+def table(results):
+    """Lines of the table."""
+    columns = [(OURS, _of(results, True), OUR_KEYS),
+               ('sushy-tools', _of(results, False), KEYS)]
+    columns = [column for column in columns if column[1]]
+    lines = [['nodes', *(f'{title}: {key}' for title, _, keys in columns
+                         for key in keys)]]
+    for number in sorted({number for _, side, _ in columns
+                          for number in side}):
+        lines.append([f'{number:,}', *(
+            f'{side[number][key]:.{digits}f}' if number in side else ''
+            for _, side, keys in columns for key, digits in keys.items())])
+    return lines
+
+
+def charts(results):
+    """Panels of the chart."""
+    ours, peers = _of(results, True), _of(results, False)
+    numbers = sorted({*ours, *peers})
+    return [report.Panel(
+        f'{key} of one pass', numbers,
+        {title: [side[number][key] if number in side else None
+                 for number in numbers]
+         for title, side in (('quintupleo', ours), ('sushy-tools', peers))
+         if side},
+        lines=True, x_title='nodes') for key in ('seconds', 'requests')]
+
+
+def _passes(arguments, number):
+    return (arguments.last_passes if arguments.last_passes
+            and number == max(arguments.nodes) else arguments.passes)
 
 
 def main():
@@ -88,44 +140,47 @@ def main():
     parser.add_argument('--nodes', type=int, nargs='+',
                         default=[10, 100, 1000])
     parser.add_argument('--passes', type=int, default=3)
-    parser.add_argument('--interval', type=int, default=60,
+    parser.add_argument('--last-passes', type=int,
+                        help='for the most nodes, to see whether the memory '
+                             'grows; --passes if not given')
+    parser.add_argument('--interval', type=int, default=40,
                         help='seconds between two passes; more than '
                              'server_list_max_age, or nothing is read')
     parser.add_argument('--peer-nodes', type=int, nargs='*', default=[10, 100],
                         help='how many for sushy-tools and redfish')
-    parser.add_argument('--json', metavar='FILE',
-                        help='write all figures to this file')
+    parser.add_argument('--peer-passes', type=int, default=1,
+                        help='each takes a second for each node')
+    sushy_tools.add_argument(parser)
+    report.add_arguments(parser)
     arguments = parser.parse_args()
     results = []
     try:
-        lab = fake_lab.Lab(
-            os.environ.get('QUINTUPLEO_STATE_DIR', '/var/lib/quintupleo'), {},
-            '[DEFAULT]', f'default_log_levels = {LOG_LEVELS}',
-            '[conductor]',
-            f'sync_power_state_interval = {arguments.interval}',
-            peer=bool(arguments.peer_nodes))
-        try:
+        with nova_lab.Lab(
+                system.state_dir(), {},
+                '[DEFAULT]', f'default_log_levels = {LOG_LEVELS}',
+                '[conductor]',
+                f'sync_power_state_interval = {arguments.interval}',
+                peer=arguments.peer if arguments.peer_nodes else None) as lab:
             for number in sorted({*arguments.nodes, *arguments.peer_nodes}):
                 lab.add_servers(number - len(lab.servers))
                 servers = [server.id for server in lab.servers]
                 if number in arguments.nodes:
                     lab.set_nodes('quintupleo', [
                         {'quintupleo_server': each} for each in servers])
-                    results.append(_measure(lab, number, 'quintupleo',
-                                            arguments.passes))
+                    results.append(measure(lab, number, OURS,
+                                           _passes(arguments, number)))
+                    results[-1]['median'][ENTRY] = entry_bytes(lab)
                 if number in arguments.peer_nodes:
                     lab.set_nodes('redfish', [
                         lab.peer.driver_info(each) for each in servers])
-                    results.append(_measure(
+                    results.append(measure(
                         lab, number, f'sushy-tools {lab.peer.version}',
-                        arguments.passes))
-        finally:
-            lab.close()
+                        arguments.peer_passes))
+            report.write(arguments, 'power-sync', lab.versions(),
+                         table(results), results, charts(results))
     except system.Error as error:
         print(error.report(), file=sys.stderr)
         return 1
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps(results, indent=1))
     return 0
 
 

@@ -15,6 +15,7 @@
 Its newest release on PyPI, used by Ironic's own redfish hardware type.
 """
 
+import re
 import socket
 
 from onebox import ironic
@@ -22,14 +23,31 @@ from onebox import lab
 from onebox import processes
 from onebox import system
 
-REQUIREMENTS = ('sushy-tools', 'openstacksdk')
+# The newest release, unless another is asked for.
+REQUIREMENT = 'sushy-tools'
 
-# Of an Ironic that has both hardware types.
+# Booting from PXE by a Nova rescue is on master and in no release yet; those
+# that do not know it ignore this.
+RESCUE_SETTING = 'SUSHY_EMULATOR_OS_RESCUE_PXE_BOOT'
+SETTINGS = f"""
+{RESCUE_SETTING} = True
+SUSHY_EMULATOR_OS_RESCUE_PXE_IMAGE_BIOS = 'quintupleo-rescue-bios'
+SUSHY_EMULATOR_OS_RESCUE_PXE_IMAGE_UEFI = 'quintupleo-rescue-uefi'
+"""
+
+# Of an Ironic that has its hardware type, and none at all, beside ours.
 IRONIC_LINES = (
     '[DEFAULT]',
-    'enabled_hardware_types = quintupleo,redfish',
-    'enabled_power_interfaces = quintupleo,redfish',
-    'enabled_management_interfaces = quintupleo,redfish')
+    'enabled_hardware_types = quintupleo,redfish,fake-hardware',
+    'enabled_power_interfaces = quintupleo,redfish,fake',
+    'enabled_management_interfaces = quintupleo,redfish,fake')
+
+
+def add_argument(parser):
+    """Add the option of what to install to those of a benchmark."""
+    parser.add_argument('--peer', default=REQUIREMENT, metavar='REQUIREMENT',
+                        help='what to install as sushy-tools, such as a '
+                             'folder of its source')
 
 
 def ironic_venv(cache, logs):
@@ -51,24 +69,30 @@ class Emulator:
     """The emulator, as the tenant of the cloud.
 
     :ivar address: its URL.
+    :ivar version: its release.
+    :ivar rescues: whether it boots from PXE by a Nova rescue.
     """
 
-    def __init__(self, cache, folder, environment):
+    def __init__(self, requirement, cache, folder, environment):
         """Start it.
 
+        :param requirement: what to install, such as a folder of its source.
         :param cache: folder for its Python environment.
         :param folder: folder for its state and log.
         :param environment: the environment that names the cloud.
         """
-        venv = cache / 'benchmarks' / 'sushy-tools'
-        system.make_venv(venv, REQUIREMENTS, folder / 'sushy-tools.log')
+        name = re.sub(r'\W+', '-', requirement)
+        venv = cache / 'benchmarks' / f'{name}-emulator'
+        system.make_venv(venv, [requirement, 'openstacksdk'],
+                         folder / 'sushy-tools.log')
         with socket.socket() as probe:
             probe.bind(('127.0.0.1', 0))
             port = probe.getsockname()[1]
         self.address = f'http://127.0.0.1:{port}'
         settings = folder / 'sushy-emulator.conf'
         settings.write_text(f"SUSHY_EMULATOR_OS_CLOUD = '{lab.CLOUD}'\n"
-                            f"SUSHY_EMULATOR_STATE_DIR = '{folder}'\n")
+                            f"SUSHY_EMULATOR_STATE_DIR = '{folder}'\n"
+                            + SETTINGS)
         self._daemon = processes.Daemon('sushy-emulator', folder, folder)
         self._daemon.start(
             [venv / 'bin' / 'sushy-emulator', '--config', settings,
@@ -76,9 +100,10 @@ class Emulator:
         processes.wait_for(lambda: processes.listening(port), 60,
                            'the Redfish emulator',
                            stop=self._daemon.require_alive)
-        self.version = system.run(
-            [venv / 'bin' / 'pip', 'show', 'sushy-tools']
-        ).stdout.split('Version: ')[1].split()[0]
+        self.version = system.release(venv, 'sushy-tools')
+        driver, = venv.glob('lib/python*/site-packages/sushy_tools/emulator/'
+                            'resources/systems/novadriver.py')
+        self.rescues = RESCUE_SETTING in driver.read_text()
 
     def driver_info(self, server_id):
         """The settings of a node for a server."""

@@ -286,6 +286,12 @@ def add_to_venv(path, name, requirements, log, constraints=()):
         complete.touch()
 
 
+def release(venv, package):
+    """Tell which release of a package a Python environment has."""
+    return run([pathlib.Path(venv) / 'bin' / 'pip', 'show', package]
+               ).stdout.split('Version: ')[1].split()[0]
+
+
 def _pip_install(path, requirements, log, constraints):
     pip = [path / 'bin' / 'pip', '--disable-pip-version-check', 'install',
            '--no-input', '--prefer-binary']

@@ -10,10 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""A fake-hypervisor cloud and an Ironic for the benchmarks with many nodes.
+"""A host cloud and an Ironic for the benchmarks.
 
-The Nova API is a real one, its hypervisor is Nova's own fake one: what is
-measured is the way to Nova and Nova itself, not the guests.
+The Nova API is a real one. With many nodes its hypervisor is Nova's own fake
+one: what is measured is the way to Nova and Nova itself, not the guests.
 """
 
 import concurrent.futures
@@ -46,8 +46,18 @@ REQUEST = re.compile(
     r'^(\S+ \S+) \d+ INFO nova\.api\.openstack\.requestlog .*?"(\w+) '
     r'(/v2\.1\S*)" status', re.MULTILINE)
 THREADS = 32
+# The share of its time that a quiet machine does nothing, and the seconds to
+# wait for that at the most.
+QUIET = 0.85
+QUIET_PATIENCE = 10
 # Servers that are asked for at once, which Nova builds one by one.
 BATCH = 100
+
+# Of an Ironic that has nodes without any hardware, too.
+IDLE_LINES = (
+    'enabled_hardware_types = quintupleo,fake-hardware',
+    'enabled_power_interfaces = quintupleo,fake',
+    'enabled_management_interfaces = quintupleo,fake')
 
 # With SQLite a standalone Ironic needs no client of MariaDB.
 DATABASE_CLIENT = 'PyMySQL==1.1.*'
@@ -99,6 +109,11 @@ class Process:
             int(pathlib.Path(f'/proc/{pid}/statm').read_text().split()[1])
             for pid in self._pids) * os.sysconf('SC_PAGE_SIZE')
 
+    def threads(self):
+        """How many threads there are."""
+        return sum(len(list(pathlib.Path(f'/proc/{pid}/task').iterdir()))
+                   for pid in self._pids)
+
 
 class Conductor:
     """A process of :mod:`conductor`."""
@@ -133,20 +148,31 @@ class Lab:
     :ivar nodes: the :class:`lab.Nodes` of Ironic.
     """
 
-    def __init__(self, state, driver_options, *lines, peer=False):
+    def __init__(self, state, driver_options, *lines, peer=None):
         """Start an Ironic beside a minicloud that is up.
 
-        :param state: state folder of ``minicloud up --hypervisor fake``.
+        :param state: state folder of ``minicloud up``.
         :param driver_options: more options of [quintupleo], as a dict.
         :param lines: more lines of its configuration.
-        :param peer: whether to start :mod:`sushy_tools`, too.
+        :param peer: what to install as :mod:`sushy_tools` to start it, too.
         """
         state = pathlib.Path(state)
         if not (state / 'clouds.yaml').exists():
             raise system.Error(f'No cloud is up in {state}: run '
-                               '"tools/minicloud up --hypervisor fake".')
+                               '"tools/benchmark", which brings one up.')
         self.log = state / 'logs' / 'nova-api.log'
+        self.servers = []
+        with contextlib.ExitStack() as undo:
+            self._make(state, driver_options, lines, peer, undo)
+            self._undo = undo.pop_all()
+
+    def _make(self, state, driver_options, lines, peer, undo):
+        """Make all of it.
+
+        :param undo: a contextlib.ExitStack, which is told what to undo.
+        """
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix='quintupleo-'))
+        undo.callback(shutil.rmtree, self._folder)
         self._service = ironic.Ironic(
             state=self._folder, api_port=_free_port(),
             venv=os.environ.get('QUINTUPLEO_IRONIC_VENV'))
@@ -161,19 +187,44 @@ class Lab:
         self._service.install()
         self._service.configure('lo', {'cloud': lab.CLOUD, **driver_options})
         self._write_database(settings.Settings(state))
+        undo.callback(self._drop_database)
         with open(self._service.conf, 'a') as conf:
             # Sections may be there before; what comes last counts.
             conf.write('\n'.join(['', *lines, '']))
         self._make_tables()
+        undo.callback(self._service.stop)
         self._start()
-        self.peer = peer and sushy_tools.Emulator(
-            self._service.cache, self._folder, self._service.environment())
         tenant = lab.HostCloud(self._service)
         self.cloud = tenant.connection
+        undo.callback(self._delete_servers)
         if self.cloud.image.find_image('quintupleo-rescue-bios') is None:
             tenant.create_images(self._empty_iso())
+        self.peer = peer and sushy_tools.Emulator(
+            peer, self._service.cache, self._folder,
+            self._service.environment())
+        if peer:
+            undo.callback(self.peer.close)
         self.nodes = lab.Nodes(self._service, images=None)
-        self.servers = []
+        # Ironic's API closes connections that are idle for ten seconds,
+        # sometimes just when the next request is on its way.
+        self.nodes.connection.session.additional_headers[
+            'Connection'] = 'close'
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Remove what was made."""
+        self._undo.close()
+
+    def _delete_servers(self):
+        each(lambda server: self.cloud.compute.delete_server(server),
+             self.servers)
+
+    def _drop_database(self):
+        database.sql(self._cloud, (
+            f'DROP DATABASE {self._schema};'
+            f"DROP USER '{self._schema}'@'localhost';"))
 
     def _empty_iso(self):
         """Make what Glance takes for an ISO 9660 file system."""
@@ -209,18 +260,6 @@ class Lab:
         with progress.Progress('benchmark').stage('Ironic') as stage:
             self._service.start(stage, api_only=True)
 
-    def close(self):
-        """Remove what was made."""
-        if self.peer:
-            self.peer.close()
-        each(lambda server: self.cloud.compute.delete_server(server),
-             self.servers)
-        self._service.stop()
-        database.sql(self._cloud, (
-            f'DROP DATABASE {self._schema};'
-            f"DROP USER '{self._schema}'@'localhost';"))
-        shutil.rmtree(self._folder)
-
     def add(self, number):
         """Make servers, and nodes that Ironic manages.
 
@@ -245,6 +284,12 @@ class Lab:
             return server, node
 
         return each(make, range(number))
+
+    def add_idle_nodes(self, number):
+        """Make nodes of Ironic's fake hardware; return them."""
+        return [self.nodes.connection.baremetal.create_node(
+            name=f'idle-{index}', driver='fake-hardware')
+            for index in range(number)]
 
     def add_servers(self, number):
         """Make servers, in batches.
@@ -313,10 +358,30 @@ class Lab:
         finally:
             self._start()
 
+    def versions(self):
+        """Tell what was measured; {what: its release}."""
+        found = {'Nova': system.release(self._cloud.venv, 'nova'),
+                 'Ironic': system.release(self._service.venv, 'ironic')}
+        if self.peer:
+            found['sushy-tools'] = self.peer.version
+        return found
+
     @property
     def ironic_log(self):
         """What Ironic writes."""
         return self._service.logs / 'ironic.log'
+
+    def wait_quiet(self):
+        """Wait until the machine has little to do, such as guests that boot.
+
+        What is measured next does not pay for what was measured before.
+        """
+        deadline = time.monotonic() + QUIET_PATIENCE
+        while time.monotonic() < deadline:
+            processors = Processors()
+            time.sleep(0.4)
+            if processors.idle() >= QUIET:
+                return
 
     def process(self):
         """The process of Ironic.
@@ -347,6 +412,32 @@ def each(function, items):
     """
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(function, items))
+
+
+class Processors:
+    """How the machine's processors spend their time from now on."""
+
+    def __init__(self):
+        self._begun = self._read()
+
+    @staticmethod
+    def _read():
+        with open('/proc/stat') as source:
+            return [int(word) for word in source.readline().split()[1:9]]
+
+    def _share(self, *places):
+        spent = [now - then for now, then in zip(
+            self._read(), self._begun, strict=True)]
+        return sum(spent[place] for place in places) / max(sum(spent), 1)
+
+    def idle(self):
+        """The share of their time that they do nothing, of 1."""
+        # Waiting for disks, too.
+        return self._share(3, 4)
+
+    def stolen(self):
+        """The share of it that a hypervisor below gives to others, of 1."""
+        return self._share(7)
 
 
 def _free_port():

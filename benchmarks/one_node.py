@@ -1,0 +1,293 @@
+#!/usr/bin/python3
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""One node's power, beside the bare Nova actions and sushy-tools.
+
+Each side has a server of its own, of the same image and flavor, and they take
+turns: power off, power on, PXE and reboot, reboot within PXE; back to the disk
+is not timed. The first rounds are not counted: the driver learns in them how
+long the actions take. Run it with ``tools/benchmark one_node``.
+"""
+
+import argparse
+import random
+import statistics
+import sys
+import time
+
+import nova_lab
+import report
+import sushy_tools
+
+from onebox import system
+
+# Seconds between two looks at whether it is done.
+PAUSE = 0.05
+# Whole answers in the log would be measured, too.
+LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
+# Nova's API has written of a request by then.
+LOGGED = 0.5
+# Rounds that do not count: the first ones, and those in which the hypervisor
+# below gave more than this share of the processors to other machines.
+FIRST_ROUNDS = 3
+STOLEN = 0.05
+
+
+class Bare:
+    """The Nova actions by a script of the tenant."""
+
+    title = 'the bare Nova action'
+
+    def __init__(self, lab, server):
+        self._compute = lab.cloud.compute
+        self._server = server
+        self._image = lab.cloud.image.find_image(
+            'quintupleo-rescue-bios', ignore_missing=False).id
+
+    def power_off(self):
+        self._compute.stop_server(self._server)
+        self._wait('SHUTOFF')
+
+    def power_on(self):
+        self._compute.start_server(self._server)
+        self._wait('ACTIVE')
+
+    def to_pxe(self):
+        self._compute.rescue_server(self._server, None, self._image)
+        self._wait('RESCUE')
+
+    def reboot_within_pxe(self):
+        # Nova reboots no server in RESCUE.
+        self.back()
+        self.to_pxe()
+
+    def back(self):
+        self._compute.unrescue_server(self._server)
+        self._wait('ACTIVE')
+
+    def _wait(self, status):
+        deadline = time.monotonic() + 300
+        while True:
+            found = self._compute.get_server(self._server.id)
+            if found.status == status and not found.task_state:
+                return
+            if time.monotonic() > deadline:
+                raise system.Error(f'{found.name} is {found.status} and not '
+                                   f'{status}.')
+            time.sleep(PAUSE)
+
+
+class ThroughIronic:
+    """What an operator asks Ironic for."""
+
+    def __init__(self, lab, title, driver, server=None, driver_info=None,
+                 pxe_status=None):
+        """Make the node.
+
+        :param server: its server; None for fake hardware.
+        :param pxe_status: status of the server when it boots from PXE.
+        """
+        self.title = title
+        self._lab, self._server, self._pxe_status = lab, server, pxe_status
+        self._name = f'{driver}-{time.time():.0f}'
+        api = lab.nodes.connection.baremetal
+        node = api.create_node(name=self._name, driver=driver,
+                               driver_info=driver_info or {})
+        api.set_node_provision_state(node, 'manage', wait=True, timeout=300)
+        self._set('power on', 'power on')
+
+    def power_off(self):
+        self._set('power off', 'power off')
+
+    def power_on(self):
+        self._set('power on', 'power on')
+
+    def to_pxe(self):
+        self._lab.nodes.set_boot_device(self._name, 'pxe', True)
+        self._set('rebooting', 'power on')
+        self._require(self._pxe_status)
+
+    def reboot_within_pxe(self):
+        self._set('rebooting', 'power on')
+        self._require(self._pxe_status)
+
+    def back(self):
+        if self._server is None:
+            return
+        self._lab.nodes.set_boot_device(self._name, 'disk', True)
+        self._to_disk()
+        self._require('ACTIVE')
+
+    def _to_disk(self):
+        self._set('rebooting', 'power on')
+
+    def _set(self, target, wanted):
+        self._lab.nodes.set_power_state(self._name, target, wanted,
+                                        pause=PAUSE)
+
+    def _require(self, status):
+        if self._server is None:
+            return
+        found = self._lab.cloud.compute.get_server(self._server.id)
+        if found.status != status:
+            raise system.Error(f'{found.name} is {found.status} and not '
+                               f'{status}.')
+
+
+class ThroughRedfish(ThroughIronic):
+    """The same with sushy-tools."""
+
+    def _to_disk(self):
+        # Its rescue mode does not reboot a server in RESCUE.
+        self._set('power off', 'power off')
+        self._set('power on', 'power on')
+
+
+OPERATIONS = {'power off': 'power_off', 'power on': 'power_on',
+              'set PXE and reboot': 'to_pxe',
+              'reboot within PXE': 'reboot_within_pxe'}
+
+
+def sides(lab):
+    """Make the sides of the comparison; return them, the bare one first."""
+    bare, ours, *others = lab.add_servers(3 if lab.peer else 2)
+    return [Bare(lab, bare),
+            ThroughIronic(lab, 'quintupleo', 'quintupleo', ours,
+                          {'quintupleo_server': ours.id}, 'RESCUE'),
+            ThroughIronic(lab, 'Ironic alone', 'fake-hardware'),
+            # Without a rescue it asks for PXE in vain, but of a patched Nova.
+            *(ThroughRedfish(lab, f'sushy-tools {lab.peer.version}', 'redfish',
+                             each, lab.peer.driver_info(each.id),
+                             'RESCUE' if lab.peer.rescues else 'ACTIVE')
+              for each in others)]
+
+
+def one_round(lab, side):
+    """Do all operations.
+
+    :returns: {operation: (seconds, requests)}, without those of a peer that
+        failed.
+    """
+    found = {}
+    for operation, method in OPERATIONS.items():
+        lab.wait_quiet()
+        with lab.requests() as requests:
+            begun = time.monotonic()
+            try:
+                getattr(side, method)()
+            except system.Error as error:
+                if not isinstance(side, ThroughRedfish):
+                    raise
+                print(f'{side.title}, {operation}: {error}', flush=True)
+                continue
+            took = time.monotonic() - begun
+            time.sleep(LOGGED)
+        found[operation] = took, len(requests)
+    side.back()
+    return found
+
+
+def table(results):
+    """Lines of the table.
+
+    :param results: {side: {operation: [(seconds, requests)]}}, the bare one
+        first.
+    """
+    titles = list(results)
+    medians = {
+        title: {operation: [statistics.median(column)
+                            for column in zip(*rows, strict=True)]
+                for operation, rows in operations.items() if rows}
+        for title, operations in results.items()}
+    lines = [['median of '
+              f'{len(next(iter(results[titles[0]].values())))}', titles[0],
+              *(f'{title}: {what}' for title in titles[1:]
+                for what in ('seconds', 'times bare Nova', 'requests'))]]
+    for operation in OPERATIONS:
+        bare = medians[titles[0]][operation][0]
+        lines.append([operation, f'{bare:.2f} s'])
+        for title in titles[1:]:
+            if operation not in medians[title]:
+                lines[-1] += ['failed', '', '']
+                continue
+            seconds, requests = medians[title][operation]
+            lines[-1] += [f'{seconds:.2f} s', f'{seconds / bare:.2f}',
+                          f'{requests:.0f}']
+    return lines
+
+
+def chart(results):
+    """The medians of the seconds, as bars."""
+    return report.Panel(
+        'seconds', list(OPERATIONS), {
+            title: [statistics.median(seconds for seconds, _ in rows)
+                    if rows else None for rows in operations.values()]
+            for title, operations in results.items()})
+
+
+def main():
+    """Run the command; return its exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--rounds', type=int, default=10)
+    sushy_tools.add_argument(parser)
+    parser.add_argument('--no-peer', action='store_const', const=None,
+                        dest='peer', help='without sushy-tools')
+    report.add_arguments(parser)
+    arguments = parser.parse_args()
+    try:
+        with nova_lab.Lab(
+                system.state_dir(), {}, '[DEFAULT]',
+                f'default_log_levels = {LOG_LEVELS}',
+                *(() if arguments.peer else nova_lab.IDLE_LINES),
+                '[conductor]', 'sync_power_state_interval = 0',
+                peer=arguments.peer) as lab:
+            compared = sides(lab)
+            # The bare one is the first in the table.
+            results = {side.title: {operation: [] for operation in OPERATIONS}
+                       for side in compared}
+            # The first rounds sign in, read the images and learn how long
+            # the actions take.
+            number, stolen = 1 - FIRST_ROUNDS, 0
+            while number <= arguments.rounds:
+                print(f'round {number} of {arguments.rounds}', flush=True)
+                processors = nova_lab.Processors()
+                # Whoever comes first has an advantage or not: take turns.
+                random.shuffle(compared)
+                found = {side.title: one_round(lab, side)
+                         for side in compared}
+                share = processors.stolen()
+                if share > STOLEN:
+                    stolen += 1
+                    if stolen > arguments.rounds:
+                        raise system.Error(
+                            f'In {stolen} rounds other machines had more than '
+                            f'{STOLEN:.0%} of the processors: run it again '
+                            'when they have less to do.')
+                    print(f'{share:.0%} of the processors went to other '
+                          'machines: once more', flush=True)
+                    continue
+                if number > 0:
+                    for title, rows in found.items():
+                        for operation, row in rows.items():
+                            results[title][operation].append(row)
+                number += 1
+            report.write(arguments, 'one-node', lab.versions(),
+                         table(results), results, [chart(results)])
+    except system.Error as error:
+        print(error.report(), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
