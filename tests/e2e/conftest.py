@@ -32,6 +32,10 @@ def lab():
     everything = quickstart.Quickstart(shown)
     with minicloud.lock(everything.cloud):
         everything.cloud = settings.Settings()
+        if everything.cloud.exists() or everything.ironic.root.exists():
+            # A run was interrupted here: none of it is to be met again.
+            everything.down()
+            everything.cloud = settings.Settings()
         try:
             everything.prepare(network_first=True)
             everything.furnish()

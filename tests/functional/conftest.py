@@ -119,7 +119,7 @@ class Deployment:
                 f'quintupleo-empty-{boot_mode}', ignore_missing=False).id,
             flavor_id=compute.find_flavor('tiny', ignore_missing=False).id,
             networks='none')
-        return compute.wait_for_server(server, interval=0.3, wait=120)
+        return self.host_cloud.wait_for_server(server)
 
     def node(self, server_id, **driver_info):
         """Enroll a node for a server."""

@@ -82,7 +82,10 @@ class HostCloud:
             name=f'model-{time.time():.0f}-{next(self._numbers)}',
             image_id=self._image, flavor_id=self._flavors['tiny'],
             networks='none')
-        self.wait(server.id, ('active',))
+        built = self.wait(server.id, ('active', 'error'))
+        assert built.vm_state == 'active', (
+            f'Nova did not build server {server.name}: '
+            f'{compute.get_server(server.id).fault}')
         return server.id
 
     def begin_delete(self, server_id):

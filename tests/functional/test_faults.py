@@ -21,6 +21,7 @@ import collections
 import contextlib
 import os
 import random
+import uuid
 
 from ironic.common import faults
 from ironic.common import states
@@ -133,7 +134,9 @@ def _remote(deployment, interval):
                           'server_list_max_age': 0},
              sync_power_state_interval=interval,
              power_failure_recovery_interval=interval)
-    machine = fault_cases.RemoteMachine(deployment, 'faults-remote')
+    # A name of its own: the conductor may still look at the one before.
+    machine = fault_cases.RemoteMachine(
+        deployment, f'faults-{uuid.uuid4().hex[:8]}')
     try:
         machine.enroll()
         yield machine

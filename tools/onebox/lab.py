@@ -172,16 +172,36 @@ class HostCloud:
         elif server.status != 'BUILD':
             return server.id
         stage.waiting(f'Nova to build {machine.name}')
+        self.wait_for_server(server, interval=1)
         try:
-            compute.wait_for_server(server, wait=300, interval=1)
             compute.stop_server(server)
             compute.wait_for_server(server, status='SHUTOFF', wait=120,
                                     interval=1)
         except exceptions.SDKException as exc:
             raise system.Error(
-                f'Nova did not build server {machine.name}: {exc}',
+                f'Nova did not stop server {machine.name}: {exc}',
                 self._service.logs / 'nova-compute.log')
         return server.id
+
+    def wait_for_server(self, server, interval=0.3, timeout=300):
+        """Wait until Nova has built a server.
+
+        :param server: the server, as openstacksdk has it.
+        :param interval: seconds between two looks.
+        :param timeout: seconds to wait.
+        :returns: the server.
+        :raises: Error with Nova's own words about what was wrong.
+        """
+        compute = self.connection.compute
+        try:
+            return compute.wait_for_server(server, wait=timeout,
+                                           interval=interval)
+        except exceptions.SDKException as exc:
+            fault = compute.get_server(server.id).fault or {}
+            raise system.Error(
+                f"Nova did not build server {server.name}: "
+                f"{fault.get('message', exc)}",
+                self._service.logs / 'nova-compute.log')
 
     def _disks(self, machine):
         purpose, make = DISKS[machine.disks]

@@ -13,6 +13,7 @@
 """The tests in tiers, with all that they need installed first."""
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import os
@@ -54,6 +55,8 @@ WITH_RELEASES = ('unit', 'functional')
 # What goes through a whole Ironic: the least that is run with a release. The
 # other functional tests have the driver in their own process, and take long.
 ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_power.py')
+# What a line of a service's log has that tells of trouble.
+COMPLAINTS = (' ERROR ', ' CRITICAL ', '[ERROR]', '[error]', 'MessagingTimeout')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,10 +209,17 @@ class Tests:
             return
         with minicloud.lock(settings.Settings(self._state)):
             cloud = settings.Settings(self._state)
+            if cloud.exists():
+                # A run was interrupted here: none of it is to be met again.
+                minicloud.down(cloud, self._shown)
+                cloud = settings.Settings(self._state)
             try:
                 minicloud.up(cloud, self._shown, 'fake',
                              nova_release=self._choice.nova)
                 yield cloud
+            except system.Error:
+                _print_trouble(cloud)
+                raise
             finally:
                 minicloud.down(cloud, self._shown)
 
@@ -262,6 +272,21 @@ class Tests:
                  'BASE_TEST_TIMEOUT': '600',
                  **{name: str(value) for name, value in variables.items()}}
             ).returncode == 0
+
+
+def _print_trouble(cloud):
+    """Print which services of a cloud are ill, and their last complaints."""
+    print('\nThe cloud of the tests:')
+    for name, pid, healthy, _, log in minicloud.examine(cloud):
+        print(f"  {name}: process {pid}, {'well' if healthy else 'ILL'}")
+        path = pathlib.Path(log)
+        if path.is_file():
+            with open(path, errors='replace') as lines:
+                last = collections.deque(
+                    (line for line in lines
+                     if any(level in line for level in COMPLAINTS)), 3)
+            print(''.join(f'    {line[:400].rstrip()}\n' for line in last),
+                  end='')
 
 
 def _speaks(name, suffix, interpreter):
