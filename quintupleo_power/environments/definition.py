@@ -19,6 +19,7 @@ the file. Each error names the line.
 
 import dataclasses
 import ipaddress
+import pathlib
 
 import yaml
 
@@ -135,6 +136,7 @@ class Nic:
         built.
     :ivar port_security: whether Neutron filters what it sends; None as the
         network has it.
+    :ivar security_groups: UUIDs or names; none for Neutron's choice.
     :ivar subports: tuple of :class:`Subport`.
     :ivar allowed_address_pairs: other addresses that it may use.
     :ivar floating_ip: UUID or name of the network for a floating IP, or None.
@@ -145,6 +147,7 @@ class Nic:
     mac_prefix: str | None
     release_fixed_ip: bool = False
     port_security: bool | None = None
+    security_groups: tuple[str, ...] = ()
     subports: tuple[Subport, ...] = ()
     allowed_address_pairs: tuple[str, ...] = ()
     floating_ip: str | None = None
@@ -171,6 +174,8 @@ class Role:
     :ivar hypervisor_type: what Nova schedules by, or None.
     :ivar key_name: key pair of servers that boot an operating system.
     :ivar user_data: path of the user data of these, or None.
+    :ivar config_drive: whether these find their data on a drive, not at an
+        address of the network.
     :ivar resource_class: of the nodes, None for Ironic's default.
     :ivar capabilities: further ones of the nodes, as a tuple of pairs.
     """
@@ -189,6 +194,7 @@ class Role:
     hypervisor_type: str | None = None
     key_name: str | None = None
     user_data: str | None = None
+    config_drive: bool = False
     resource_class: str | None = None
     capabilities: tuple[tuple[str, str], ...] = ()
 
@@ -211,11 +217,31 @@ class VirtualIp:
 
 
 @dataclasses.dataclass(frozen=True)
+class Port:
+    """A port for a machine of somebody's own, such as the undercloud.
+
+    :ivar network: name of the file's network.
+    :ivar address: its address, None for Neutron's choice.
+    :ivar port_security: whether Neutron filters what it sends; None as the
+        network has it.
+    :ivar floating_ip: UUID or name of the network for a floating IP, or None.
+    """
+
+    name: str
+    network: str
+    address: str | None = None
+    port_security: bool | None = None
+    floating_ip: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Definition:
     """All of a file.
 
     :ivar name: the environment's name, None if the file has none.
     :ivar text: the file's content, as YAML without comments.
+    :ivar user_data: content by path of the files with user data that it
+        names, as a tuple of pairs.
     """
 
     name: str | None
@@ -223,7 +249,9 @@ class Definition:
     routers: tuple[Router, ...]
     roles: tuple[Role, ...]
     virtual_ips: tuple[VirtualIp, ...]
+    ports: tuple[Port, ...] = ()
     text: str = dataclasses.field(compare=False, default='')
+    user_data: tuple[tuple[str, str], ...] = ()
 
     def role(self, name):
         """The role of that name, None if there is none."""
@@ -244,7 +272,7 @@ class Definition:
                 + ', '.join(content['roles']))
         content['roles'][role]['count'] = count
         return parse(yaml.safe_dump(content, sort_keys=False),
-                     'the definition')
+                     'the definition', dict(self.user_data))
 
 
 # Neutron's own begins with fa:, which agents of newer releases pass over.
@@ -252,29 +280,23 @@ MAC_PREFIX = '52:54:00'
 
 
 def load(path):
-    """Read and check a file.
+    """Read and check a file, and those with user data that it names.
 
-    :param path: the file.
+    :param path: the file; what it names is looked for beside it.
     :returns: a :class:`Definition`.
     :raises: document.DocumentError.
     """
-    try:
-        with open(path, encoding='utf-8') as source:
-            text = source.read()
-    except OSError as exc:
-        raise document.DocumentError(
-            f'{path} cannot be read: {exc.strerror}')
-    except UnicodeDecodeError as exc:
-        raise document.DocumentError(
-            f'{path} is no text in UTF-8: {exc.reason}')
-    return parse(text, path)
+    return parse(_read(path), path, folder=pathlib.Path(path).parent)
 
 
-def parse(text, path='environment'):
+def parse(text, path='environment', user_data=None, folder=None):
     """Check what a file holds.
 
     :param text: YAML.
     :param path: what errors call it.
+    :param user_data: dict of the files with user data by their path, if
+        they were read before.
+    :param folder: where these files are, if not.
     :returns: a :class:`Definition`.
     :raises: document.DocumentError.
     """
@@ -282,8 +304,35 @@ def parse(text, path='environment'):
     source.check_schema(schema.FILE)
     found = _definition(source.content)
     _Checks(source, found).run()
+    if user_data is None:
+        user_data = _user_data(source, found, folder)
     source.require_no_mistakes()
-    return found
+    return dataclasses.replace(found, user_data=tuple(user_data.items()))
+
+
+def _read(path):
+    try:
+        with open(path, encoding='utf-8') as source:
+            return source.read()
+    except OSError as exc:
+        raise document.DocumentError(
+            f'{path} cannot be read: {exc.strerror}')
+    except UnicodeDecodeError as exc:
+        raise document.DocumentError(
+            f'{path} is no text in UTF-8: {exc.reason}')
+
+
+def _user_data(source, found, folder):
+    """Read the files with user data."""
+    contents = {}
+    for role in found.roles:
+        if role.user_data and role.user_data not in contents:
+            try:
+                contents[role.user_data] = _read(
+                    pathlib.Path(folder or '.') / role.user_data)
+            except document.DocumentError as exc:
+                source.mistake(('roles', role.name, 'user_data'), str(exc))
+    return contents
 
 
 def _definition(content):
@@ -303,7 +352,9 @@ def _definition(content):
         virtual_ips=tuple(
             VirtualIp(name, each['network'], tuple(each['roles']),
                       each.get('address'), each.get('floating_ip'))
-            for name, each in content.get('virtual_ips', {}).items()))
+            for name, each in content.get('virtual_ips', {}).items()),
+        ports=tuple(Port(name, **each)
+                    for name, each in content.get('ports', {}).items()))
 
 
 def _network(name, content):
@@ -344,7 +395,8 @@ def _role(name, content, networks):
         capabilities=tuple(content.get('capabilities', {}).items()),
         **{key: content[key] for key in (
             'boot_mode', 'image', 'availability_zone', 'server_group',
-            'hypervisor_type', 'key_name', 'user_data', 'resource_class')
+            'hypervisor_type', 'key_name', 'user_data', 'config_drive',
+            'resource_class')
             if key in content})
 
 
@@ -356,6 +408,7 @@ def _nic(content, network, pxe):
         mac_prefix=None if mac == 'cloud' else mac.lower(),
         release_fixed_ip=content.get('fixed_ip') == 'release',
         port_security=content.get('port_security'),
+        security_groups=tuple(content.get('security_groups', ())),
         subports=tuple(Subport(**each) for each in content.get('trunk', ())),
         allowed_address_pairs=tuple(content.get('allowed_address_pairs', ())),
         floating_ip=content.get('floating_ip'), pxe=pxe)
@@ -382,6 +435,8 @@ class _Checks:
         for virtual_ip in self._definition.virtual_ips:
             self._check_virtual_ip(virtual_ip,
                                    ('virtual_ips', virtual_ip.name))
+        for port in self._definition.ports:
+            self._check_address(port, ('ports', port.name))
 
     def _mistake(self, where, sentence):
         self._document.mistake(where, sentence)
@@ -447,7 +502,7 @@ class _Checks:
                     self._mistake((*where, key), 'only roles of kind '
                                   'baremetal become nodes of Ironic')
         else:
-            for key in ('user_data', 'key_name'):
+            for key in ('user_data', 'key_name', 'config_drive'):
                 if self._given(where, key):
                     self._mistake((*where, key), 'a role of kind baremetal '
                                   'boots no operating system of its own')
@@ -471,6 +526,9 @@ class _Checks:
                 nic, network):
             self._mistake((*where, 'allowed_address_pairs'), 'without port '
                           'security any address may be used: remove them')
+        if network and nic.security_groups and not _may_filter(nic, network):
+            self._mistake((*where, 'security_groups'), 'without port '
+                          'security they do nothing: remove them')
         for pair in nic.allowed_address_pairs:
             try:
                 ipaddress.ip_network(pair, strict=False)
@@ -487,8 +545,7 @@ class _Checks:
 
     def _check_virtual_ip(self, virtual_ip, where):
         known = {role.name: role for role in self._definition.roles}
-        on_network = self._require_network(virtual_ip.network,
-                                           (*where, 'network'))
+        on_network = self._check_address(virtual_ip, where)
         for number, name in enumerate(virtual_ip.roles):
             if name not in known:
                 self._mistake((*where, 'roles', number), f'role "{name}" is '
@@ -498,11 +555,16 @@ class _Checks:
                     nic.network for nic in known[name].nics}:
                 self._mistake((*where, 'roles', number), f'role "{name}" has '
                               f'no NIC on network "{virtual_ip.network}"')
-        if virtual_ip.address and on_network:
+
+    def _check_address(self, wanted, where):
+        """Check an address of a network; tell whether that is there."""
+        on_network = self._require_network(wanted.network,
+                                           (*where, 'network'))
+        if wanted.address and on_network:
             self._require_inside(
-                virtual_ip.address,
-                self._cidrs(self._networks[virtual_ip.network]),
+                wanted.address, self._cidrs(self._networks[wanted.network]),
                 (*where, 'address'))
+        return on_network
 
     def _cidrs(self, network):
         """The subnets of a network; none if one of them is a mistake."""

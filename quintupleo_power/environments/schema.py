@@ -15,8 +15,8 @@
 etc/quintupleo/environment.yaml.sample has an example of each key.
 """
 
-# Tags of what is made hold this name: no commas, no slashes, and Nova's are of
-# 60 characters at the most.
+# Tags of what is made hold this name: Nova takes neither commas nor slashes,
+# and 60 characters at the most.
 ENVIRONMENT_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$'
 # A dot divides the keys of what is made from these.
 NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$'
@@ -79,6 +79,7 @@ _NIC = _object({
             'pattern': '^(cloud|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){2,4})$'},
     'fixed_ip': {'enum': ['keep', 'release']},
     'port_security': _BOOLEAN,
+    'security_groups': _list(_TEXT, minItems=1, uniqueItems=True),
     'trunk': _list(_object({
         'network': _TEXT, 'segmentation_id': _count(1, 4094)},
         'network', 'segmentation_id'), minItems=1),
@@ -107,6 +108,7 @@ _ROLE = _object({
     'hypervisor_type': _TEXT,
     'key_name': _TEXT,
     'user_data': _TEXT,
+    'config_drive': _BOOLEAN,
     'resource_class': _TEXT,
     'capabilities': {'type': 'object',
                      'additionalProperties': {'type': 'string'}},
@@ -119,10 +121,18 @@ _VIRTUAL_IP = _object({
     'floating_ip': _TEXT,
 }, 'network', 'roles')
 
+_PORT = _object({
+    'network': _TEXT,
+    'address': _ADDRESS,
+    'port_security': _BOOLEAN,
+    'floating_ip': _TEXT,
+}, 'network')
+
 FILE = _object({
     'name': {'type': 'string', 'pattern': ENVIRONMENT_PATTERN},
     'networks': _named(_NETWORK),
     'routers': _named(_ROUTER),
     'roles': _named(_ROLE),
     'virtual_ips': _named(_VIRTUAL_IP),
+    'ports': _named(_PORT),
 }, 'roles')

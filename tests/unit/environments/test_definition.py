@@ -10,11 +10,15 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import pathlib
+import tempfile
 import textwrap
 import unittest
+from unittest import mock
 
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import document
+from quintupleo_power.environments import schema
 
 ROLE = '''
 networks:
@@ -253,3 +257,53 @@ class DefinitionTestCase(unittest.TestCase):
         with self.assertRaisesRegex(document.DocumentError,
                                     'cannot be read: No such file'):
             definition.load('/nonexistent')
+
+    def test_sample_has_each_key(self):
+        path = pathlib.Path(__file__).parents[3] / (
+            'etc/quintupleo/environment.yaml.sample')
+        text = path.read_text()
+        with mock.patch.object(definition, '_read', autospec=True,
+                               side_effect=[text, '#!/bin/sh']):
+            definition.load(path)
+        for key in _keys(schema.FILE):
+            with self.subTest(key):
+                self.assertRegex(text, rf'\b{key}:')
+
+    def test_user_data_is_beside_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / 'env.yaml'
+            path.write_text('roles: {a: {kind: server, image: x, flavor: y, '
+                            'user_data: boot.sh}}')
+            with self.assertRaisesRegex(
+                    document.DocumentError, 'line 1: roles.a.user_data: .*'
+                    'boot.sh cannot be read: No such file'):
+                definition.load(path)
+            (path.parent / 'boot.sh').write_text('#!/bin/sh')
+            self.assertEqual((('boot.sh', '#!/bin/sh'),),
+                             definition.load(path).user_data)
+
+    def test_security_groups_need_port_security(self):
+        self.assert_mistake(
+            ROLE + '    nics: [{network: provision, security_groups: [a]}]',
+            'security_groups: without port security they do nothing')
+
+    def test_port(self):
+        port, = parse("""
+            networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}
+            roles: {}
+            ports: {mine: {network: one, address: 192.0.2.9}}
+            """).ports
+        self.assertEqual(('mine', 'one', '192.0.2.9', None), (
+            port.name, port.network, port.address, port.port_security))
+        self.assert_mistake('roles: {}\nports: {mine: {network: one}}',
+                            'ports.mine.network: network "one" is not among')
+
+
+def _keys(part):
+    """All keys that a schema has."""
+    for name, inner in part.get('properties', {}).items():
+        yield name
+        yield from _keys(inner)
+    for inner in (part.get('items'), part.get('additionalProperties')):
+        if isinstance(inner, dict):
+            yield from _keys(inner)
