@@ -17,11 +17,11 @@ import dataclasses
 import hashlib
 import io
 import os
-import re
 
-from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
 
+from quintupleo_power.environments import choices
+from quintupleo_power.environments import failures
 from quintupleo_power.host_cloud import images
 
 BOOT_MODES = ('bios', 'uefi')
@@ -142,7 +142,7 @@ def empty_content(boot_mode):
 
 
 def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',
-               replace=False, network_first_path=None):
+               replace=False, network_first_path=None, hypervisor_type=None):
     """Make rescue and empty images, each unless it is there already.
 
     :param connection: an openstacksdk ``Connection``.
@@ -152,6 +152,8 @@ def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',
     :param replace: whether an image of other content is replaced.
     :param network_first_path: the ISO of the images for network-first
         servers, which are made if it is given.
+    :param hypervisor_type: what Nova's scheduler chooses the hypervisor of
+        servers by; it ends the names of the images that these are made from.
     :returns: an iterator of :class:`Made`, each when it is done.
     :raises: ImageError.
     """
@@ -164,6 +166,10 @@ def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',
                    for mode in boot_modes]
     for purpose, mode, content in wanted:
         name = f'{prefix}-{purpose}-{mode}'
+        # A rescue image is taken where its server is.
+        if hypervisor_type and purpose != RESCUE:
+            name += f'-{hypervisor_type}'
+            content.properties[choices.HYPERVISOR_TYPE] = hypervisor_type
         image_id, outcome = create(connection, name, content, replace,
                                    keep=purpose == NETWORK_FIRST)
         yield Made(name, image_id, mode, purpose, outcome)
@@ -199,15 +205,9 @@ def create(connection, name, content, replace=False, keep=False):
         else:
             connection.image.delete_image(present)
         return made, 'replaced'
-    except (exceptions.SDKException, ks_exceptions.ClientException) as exc:
+    except failures.CLOUD_ERRORS as exc:
         raise ImageError(f"Image '{name}' could not be made: "
-                         f'{_explanation(exc)}')
-
-
-def _explanation(exc):
-    # Glance answers in HTML, openstacksdk adds the URL.
-    told = getattr(exc, 'details', None) or str(exc)
-    return ' '.join(re.sub('<[^>]*>', ' ', told).split())
+                         f'{failures.explain(exc)}')
 
 
 def _present(connection, name):
@@ -256,7 +256,6 @@ def _upload(connection, name, content):
         return image_id
     except BaseException:
         # An image without content would only be in the way.
-        with contextlib.suppress(exceptions.SDKException,
-                                 ks_exceptions.ClientException):
+        with contextlib.suppress(*failures.CLOUD_ERRORS):
             image.delete_image(image_id)
         raise

@@ -12,11 +12,33 @@
 
 """Commands ``openstack quintupleo ...``."""
 
+import contextlib
+import datetime
+import json
+import re
+import sys
+
+import openstack
+from osc_lib.cli import format_columns
 from osc_lib.command import command
 from osc_lib import exceptions
 from osc_lib.i18n import _
+import yaml
 
+from quintupleo_power.environments import conversion
+from quintupleo_power.environments import definition
+from quintupleo_power.environments import document
+from quintupleo_power.environments import environment
+from quintupleo_power.environments import failures
 from quintupleo_power.environments import images
+from quintupleo_power.environments import mark
+from quintupleo_power.environments import owners
+from quintupleo_power.environments import patience
+from quintupleo_power.environments import plan
+from quintupleo_power.environments import progress
+from quintupleo_power.environments import schema
+
+_UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 
 
 class CreateImages(command.Lister):
@@ -41,6 +63,11 @@ class CreateImages(command.Lister):
             help=_('Boot mode to make images for; may be repeated '
                    '(default: both)'))
         parser.add_argument(
+            '--hypervisor-type', metavar='<type>',
+            help=_('Make images whose servers Nova schedules to hypervisors '
+                   'of this type, such as qemu, lxc or vmware; it ends the '
+                   'names of the empty images'))
+        parser.add_argument(
             '--prefix', metavar='<prefix>', default='quintupleo',
             help=_('What the names begin with (default: %(default)s); with '
                    'another one, set rescue_image_bios and rescue_image_uefi '
@@ -57,9 +84,418 @@ class CreateImages(command.Lister):
                 self.app.client_manager.sdk_connection, parsed_args.iso,
                 parsed_args.boot_mode or images.BOOT_MODES,
                 parsed_args.prefix, parsed_args.replace,
-                parsed_args.network_first_iso))
+                parsed_args.network_first_iso,
+                parsed_args.hypervisor_type))
         except images.ImageError as exc:
             raise exceptions.CommandError(str(exc))
         return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),
                 [tuple(getattr(image, column) for column in columns)
                  for image in made])
+
+
+@contextlib.contextmanager
+def _environments(app, parsed_args):
+    """The project's environments, with errors as the client shows them."""
+    shown = progress.Progress(sys.stderr)
+    try:
+        yield environment.Environments(
+            app.client_manager.sdk_connection, shown,
+            getattr(parsed_args, 'concurrency', patience.CONCURRENCY),
+            getattr(parsed_args, 'timeout', environment.TIMEOUT))
+    except (failures.Failure, document.DocumentError,
+            conversion.ConversionError) as exc:
+        shown.end()
+        raise exceptions.CommandError(str(exc))
+    except failures.CLOUD_ERRORS as exc:
+        shown.end()
+        raise exceptions.CommandError(
+            f'The cloud: {failures.explain(exc)}')
+    except KeyboardInterrupt:
+        shown.end()
+        raise exceptions.CommandError(
+            'Interrupted. Nothing is lost: the same command goes on where '
+            'this one ended, and "openstack quintupleo environment delete" '
+            'removes what there is.')
+    finally:
+        shown.end()
+
+
+def _positive(text):
+    if not re.fullmatch('[0-9]+', text) or not int(text):
+        raise ValueError(text)
+    return int(text)
+
+
+_positive.__name__ = 'number from 1 on'
+
+
+def _number(text):
+    if not re.fullmatch('[0-9]+', text):
+        raise ValueError(text)
+    return int(text)
+
+
+_number.__name__ = 'number from 0 on'
+
+
+def _age(text):
+    """Read an age such as 6h."""
+    match = re.fullmatch('([0-9]+)([smhd])', text)
+    if not match:
+        raise ValueError(text)
+    return datetime.timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+
+
+_age.__name__ = 'age such as 90m, 6h or 2d'
+
+
+def _add_pace(parser):
+    parser.add_argument(
+        '--concurrency', metavar='<number>', type=_positive,
+        default=patience.CONCURRENCY,
+        help=_('Requests that may be under way at once '
+               '(default: %(default)s)'))
+    parser.add_argument(
+        '--timeout', metavar='<seconds>', type=_positive,
+        default=environment.TIMEOUT,
+        help=_('How long to wait for one server or volume '
+               '(default: %(default)s)'))
+
+
+def _add_wait(parser):
+    parser.add_argument(
+        '--wait', action='store_true',
+        help=_('Wait until all servers are built, and those of kind '
+               'baremetal switched off; without it, "create --wait" does so '
+               'later'))
+
+
+def _summary(found):
+    """An environment for ShowOne."""
+    servers = [{
+        'name': each.body.name, 'id': each.id,
+        'role': each.key.split('.')[1], 'status': each.body.status,
+        'addresses': ', '.join(_addresses(found, each))}
+        for each in found.all(plan.SERVER)]
+    columns = {
+        'name': found.name,
+        'status': found.status,
+        'created_at': _moment(found.created_at),
+        'roles': format_columns.DictColumn(
+            {role.name: f'{role.count} ({role.kind})'
+             for role in found.definition.roles} if found.definition else {}),
+        'servers': format_columns.ListDictColumn(
+            sorted(servers, key=lambda each: _natural(each['name']))),
+        'networks': format_columns.DictColumn(
+            {each.body.name: each.id for each in found.all(plan.NETWORK)}),
+        'virtual_ips': format_columns.DictColumn(
+            {each.body.name: ', '.join(_fixed(each.body))
+             for each in found.all(plan.VIRTUAL_IP)}),
+        'ports': format_columns.DictColumn(
+            {each.body.name: each.id for each in found.all(plan.PORT)
+             if each.key.count('.') == 1}),
+        'floating_ips': format_columns.DictColumn(
+            {mark.name(found.name, each.key.partition('.')[2]):
+             each.body.floating_ip_address
+             for each in found.all(plan.FLOATING_IP)}),
+        'volumes': format_columns.DictColumn(
+            {each.body.name: each.id for each in found.all(plan.VOLUME)}),
+    }
+    return tuple(columns), tuple(columns.values())
+
+
+def _addresses(found, server):
+    """The addresses that the ports of a server keep."""
+    prefix = plan.key(plan.PORT, *server.key.split('.')[1:], '')
+    return [address for each in found.all(plan.PORT)
+            if each.key.startswith(prefix)
+            for address in _fixed(each.body)]
+
+
+def _fixed(port):
+    return [each['ip_address'] for each in port.fixed_ips or ()]
+
+
+def _moment(created_at):
+    return created_at.strftime('%Y-%m-%dT%H:%M:%SZ') if created_at else ''
+
+
+def _natural(name):
+    """Sort compute-2 before compute-10."""
+    return [int(part) if part.isdigit() else part
+            for part in re.split('([0-9]+)', name)]
+
+
+class CreateEnvironment(command.ShowOne):
+    _description = _(
+        'Make an environment from a file: networks, servers that become '
+        'bare-metal nodes, and ordinary ones. What is there already stays, '
+        'so that the same command goes on after an interruption.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'file', metavar='<file>',
+            help=_('The environment in YAML; environment.yaml.sample has an '
+                   'example of each key'))
+        parser.add_argument(
+            '--name', metavar='<name>',
+            help=_('Its name (default: "name" in the file)'))
+        _add_wait(parser)
+        parser.add_argument(
+            '--dry-run', action='store_true',
+            help=_('Show what would be made, and what it costs in quota'))
+        _add_pace(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        with _environments(self.app, parsed_args) as environments:
+            wanted = definition.load(parsed_args.file)
+            name = parsed_args.name or wanted.name
+            if not name:
+                raise failures.Failure(
+                    f'{parsed_args.file} has no "name": add one, or give '
+                    '--name')
+            if not re.fullmatch(schema.ENVIRONMENT_PATTERN, name):
+                raise failures.Failure(
+                    f'"{name}" cannot be the name of an environment: up to '
+                    '40 letters, digits, dots, dashes and underscores, the '
+                    'first a letter or a digit')
+            if parsed_args.dry_run:
+                return _forecast(environments.forecast(wanted, name))
+            return _summary(environments.create(
+                wanted, name, parsed_args.wait))
+
+
+def _forecast(found):
+    return ('name', 'to_make', 'quota'), (
+        found.name,
+        format_columns.ListColumn(found.names()),
+        format_columns.ListDictColumn([
+            {'what': each.what, 'needed': each.needed,
+             'used': _or_unknown(each.used),
+             'limit': 'none' if each.used is not None and each.limit is None
+                      else _or_unknown(each.limit)}
+            for each in found.costs]))
+
+
+def _or_unknown(number):
+    return 'unknown' if number is None else number
+
+
+class ListEnvironments(command.Lister):
+    _description = _(
+        'List the environments of the project. COMPLETE ones have all that '
+        'their file says, INCOMPLETE ones were interrupted or have lost '
+        'something, and LEFTOVER is what a deletion could not remove.')
+
+    def take_action(self, parsed_args):
+        with _environments(self.app, parsed_args) as environments:
+            return (('Name', 'Status', 'Created At', 'Servers'), [
+                (each.name, each.status, _moment(each.created_at),
+                 len(each.all(plan.SERVER))) for each in environments.all()])
+
+
+class ShowEnvironment(command.ShowOne):
+    _description = _('Show an environment.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>', help=_('Its name'))
+        return parser
+
+    def take_action(self, parsed_args):
+        with _environments(self.app, parsed_args) as environments:
+            return _summary(environments.get(parsed_args.name))
+
+
+class DeleteEnvironment(command.Command):
+    _description = _(
+        'Remove environments: all that carries their mark, and nothing '
+        'else. One that is not there is no mistake.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('names', metavar='<name>', nargs='*',
+                            help=_('Its name; may be repeated'))
+        parser.add_argument(
+            '--older-than', metavar='<age>', type=_age,
+            help=_('Only those that are older, such as 90m, 6h or 2d; '
+                   'without names, all that are'))
+        parser.add_argument(
+            '--prefix', metavar='<text>', default='',
+            help=_('With --older-than and without names: only those whose '
+                   'names begin with it'))
+        _add_pace(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        with _environments(self.app, parsed_args) as environments:
+            names = parsed_args.names
+            if parsed_args.older_than is not None:
+                names = self._old(environments, parsed_args)
+            elif not names:
+                raise failures.Failure(
+                    'Which environment? Give its name, or --older-than')
+            self._delete(environments, names)
+
+    def _old(self, environments, parsed_args):
+        before = (datetime.datetime.now(datetime.timezone.utc)
+                  - parsed_args.older_than)
+        chosen = parsed_args.names
+        return [each.name for each in environments.all()
+                if each.created_at and each.created_at < before
+                and (each.name in chosen if chosen
+                     else each.name.startswith(parsed_args.prefix))]
+
+    def _delete(self, environments, names):
+        problems = []
+        for name in names:
+            # One that stays does not keep the others.
+            try:
+                existed = environments.delete(name)
+            except failures.Stopped:
+                raise
+            except failures.Failure as exc:
+                problems.append(f'Environment "{name}":\n{exc}')
+            else:
+                print(f'{name}: ' + ('removed' if existed
+                                     else 'there is none'),
+                      file=self.app.stdout)
+        if not names:
+            print('There is none to be removed.', file=self.app.stdout)
+        if problems:
+            raise failures.Failure('\n'.join(problems))
+
+
+class ScaleEnvironment(command.ShowOne):
+    _description = _(
+        'Give a role of an environment another number of servers. Those with '
+        'the highest numbers go first: take their nodes out of Ironic '
+        'before.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        parser.add_argument('role', metavar='<role>',
+                            help=_("The role's name"))
+        parser.add_argument('count', metavar='<count>', type=_number,
+                            help=_('How many servers it is to have'))
+        _add_wait(parser)
+        _add_pace(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        with _environments(self.app, parsed_args) as environments:
+            return _summary(environments.scale(
+                parsed_args.name, parsed_args.role, parsed_args.count,
+                parsed_args.wait))
+
+
+class EnrollEnvironment(command.Lister):
+    _description = _(
+        'Make the machines of an environment nodes of an Ironic, each once, '
+        'or write a file for "openstack baremetal create".')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        where = parser.add_mutually_exclusive_group()
+        where.add_argument(
+            '--os-baremetal-cloud', metavar='<cloud>',
+            help=_("Entry of clouds.yaml whose Ironic it is (default: the "
+                   "host cloud's own)"))
+        where.add_argument(
+            '--os-baremetal-endpoint', metavar='<url>',
+            help=_('Address of an Ironic that asks for no credentials'))
+        where.add_argument(
+            '-o', '--output', metavar='<file>',
+            help=_('Write this file instead of enrolling'))
+        parser.add_argument(
+            '--host-cloud', metavar='<cloud>',
+            help=_("What the conductor's clouds.yaml calls the host cloud "
+                   '(default: none, for what its section [quintupleo] '
+                   'names)'))
+        return parser
+
+    def take_action(self, parsed_args):
+        with _environments(self.app, parsed_args) as environments:
+            if parsed_args.output:
+                described = environments.enroll(
+                    parsed_args.name, cloud=parsed_args.host_cloud)
+                _write(self.app, parsed_args.output, {'nodes': described})
+                return ('Name', 'Server'), [
+                    (each['name'], each['driver_info']['quintupleo_server'])
+                    for each in described]
+            return ('Name', 'UUID', 'Server', 'Outcome'), [
+                (each.name, each.id, each.server, each.outcome)
+                for each in environments.enroll(
+                    parsed_args.name, _baremetal(self.app, parsed_args),
+                    parsed_args.host_cloud)]
+
+
+def _baremetal(app, parsed_args):
+    """openstacksdk's proxy of the Ironic that is meant."""
+    if parsed_args.os_baremetal_endpoint:
+        return openstack.connect(
+            load_envvars=False, load_yaml_config=False, auth_type='none',
+            endpoint=parsed_args.os_baremetal_endpoint).baremetal
+    if parsed_args.os_baremetal_cloud:
+        try:
+            return openstack.connect(
+                cloud=parsed_args.os_baremetal_cloud).baremetal
+        except openstack.exceptions.ConfigException as exc:
+            raise failures.Failure(f'--os-baremetal-cloud: {exc}')
+    return app.client_manager.sdk_connection.baremetal
+
+
+def _write(app, path, content):
+    text = json.dumps(content, indent=2) + '\n'
+    if path == '-':
+        app.stdout.write(text)
+        return
+    try:
+        with open(path, 'w', encoding='utf-8') as target:
+            target.write(text)
+    except OSError as exc:
+        raise failures.Failure(f'{path} cannot be written: {exc.strerror}')
+
+
+class ConvertNodes(command.Command):
+    _description = _(
+        'Convert a file of nodes that was written for virtual BMCs (IPMI or '
+        'Redfish) for the hardware type quintupleo. The servers are found by '
+        'their UUID or by the MAC addresses of their ports.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'file', metavar='<file>',
+            help=_('nodes.json (instackenv.json), or a file for "openstack '
+                   'baremetal create"'))
+        parser.add_argument(
+            '-o', '--output', metavar='<file>', default='-',
+            help=_('Write this file (default: standard output)'))
+        parser.add_argument(
+            '--host-cloud', metavar='<cloud>',
+            help=_("What the conductor's clouds.yaml calls the host cloud"))
+        return parser
+
+    def take_action(self, parsed_args):
+        with _environments(self.app, parsed_args):
+            try:
+                with open(parsed_args.file, encoding='utf-8') as source:
+                    content = yaml.safe_load(source)
+            except (OSError, ValueError, yaml.YAMLError) as exc:
+                raise failures.Failure(
+                    f'{parsed_args.file} cannot be read: '
+                    f'{getattr(exc, "strerror", None) or exc}')
+            converted = conversion.convert(
+                content, owners.Servers(
+                    self.app.client_manager.sdk_connection).find,
+                parsed_args.host_cloud)
+            for note in converted.notes:
+                print(note, file=sys.stderr)
+            _write(self.app, parsed_args.output, converted.content)

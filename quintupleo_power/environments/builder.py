@@ -1,0 +1,160 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Makes what is missing of an environment, and completes what is there."""
+
+import collections
+import threading
+
+from quintupleo_power.environments import machines
+from quintupleo_power.environments import mark
+from quintupleo_power.environments import networking
+from quintupleo_power.environments import parallel
+from quintupleo_power.environments import plan
+from quintupleo_power.environments import remover
+
+_NEUTRON = (plan.NETWORK, plan.SUBNET, plan.ROUTER, plan.INTERFACE,
+            plan.VIRTUAL_IP, plan.PORT, plan.SUBPORT, plan.TRUNK,
+            plan.FLOATING_IP)
+# What is done with a server that is there.
+COMPLETE = 'complete'
+
+
+class Builder:
+    """Makes one environment."""
+
+    def __init__(self, connection, patience, inventory, choices, record,
+                 shown, timeout):
+        """Prepare.
+
+        :param connection: an openstacksdk ``Connection``.
+        :param patience: the :class:`patience.Patience`.
+        :param inventory: the :class:`inventory.Inventory`.
+        :param choices: the :class:`choices.Choices`.
+        :param record: the :class:`record.Record`.
+        :param shown: the :class:`progress.Progress`.
+        :param timeout: seconds to wait for one server or volume.
+        """
+        wanted = record.definition
+        self._patience = patience
+        self._shown = shown
+        self._items = plan.items(wanted)
+        self._networking = networking.Networking(
+            connection, patience, inventory, choices, record.name)
+        self._machines = machines.Machines(
+            connection, patience, inventory, choices, record.name, timeout,
+            wanted)
+        self._remover = remover.Remover(connection, patience, inventory)
+        self._lock = threading.Lock()
+        self._made = {}
+
+    def build(self, found, wait):
+        """Make what is missing.
+
+        :param found: list of :class:`inventory.Found`: what is there.
+        :param wait: whether to wait for servers, and complete them.
+        :raises: failures.Failure.
+        """
+        self._adopt(found)
+        made = set(self._made)
+        tasks = []
+        for item in self._items.values():
+            if item.key not in made:
+                tasks.append(parallel.Task(
+                    item.key, lambda item=item: self._make(item), item.after))
+            if item.kind == plan.SERVER and wait and not (
+                    item.key in made and is_made(self._made[item.key])):
+                tasks.append(parallel.Task(
+                    plan.key(COMPLETE, item.key),
+                    lambda item=item: self._complete(item), (item.key,)))
+        self._shown.begin('making', collections.Counter(
+            _title(task.name) for task in tasks))
+        parallel.run(tasks, self._patience.stop,
+                     lambda task: self._shown.done(_title(task.name)))
+
+    def _adopt(self, found):
+        """Go on with what is there, but for what cannot be used."""
+        doomed = []
+        for each in found:
+            if each.key not in self._items:
+                continue
+            if each.key in self._made or _is_broken(each):
+                # Of two made by runs at the same time the first one counts.
+                doomed.append(each)
+            else:
+                self._made[each.key] = each.body
+                if each.kind in _NEUTRON:
+                    self._networking.tag(each.body)
+        if doomed:
+            names = ', '.join(sorted(each.key for each in doomed))
+            self._shown.note(f'To be removed, as it cannot be used: {names}')
+            self._remover.remove(doomed, self._shown)
+
+    def _make(self, item):
+        with self._lock:
+            made = dict(self._made)
+        maker = self._networking if item.kind in _NEUTRON else self._machines
+        thing = maker.make(item, made)
+        if item.kind == plan.VOLUME:
+            thing = self._machines.wait_for_volume(thing)
+        with self._lock:
+            self._made[item.key] = thing
+
+    def _complete(self, item):
+        """Wait for a server, and make it what its role wants it to be."""
+        server = self._machines.wait_built(self._made[item.key].id)
+        if machines.is_baremetal(item):
+            self._machines.switch_off(server)
+        for place, nic in enumerate(item.role.nics):
+            if nic.release_fixed_ip:
+                self._networking.release_addresses(self._made[plan.key(
+                    plan.PORT, *item.key.split('.')[1:], place)])
+        self._machines.set_made(server)
+
+
+def _title(task):
+    kind = plan.kind(task)
+    return 'servers ready' if kind == COMPLETE else plan.TITLES[kind]
+
+
+def is_made(server):
+    """Whether a server was completed before, whatever it does now."""
+    return mark.MADE in (server.metadata or {})
+
+
+def _is_broken(found):
+    """Whether a thing never became what it was to be."""
+    state = (getattr(found.body, 'status', None) or '').lower()
+    if found.kind == plan.SERVER:
+        return state == 'error' and not is_made(found.body)
+    return found.kind == plan.VOLUME and state.startswith('error')
+
+
+def missing(wanted, found):
+    """What is to be made of an environment.
+
+    :param wanted: the :class:`definition.Definition`.
+    :param found: list of :class:`inventory.Found`.
+    :returns: list of :class:`plan.Item`.
+    """
+    there = {each.key for each in found if not _is_broken(each)}
+    # A router's interfaces carry no mark; they are looked at with it.
+    return [item for item in plan.items(wanted).values()
+            if item.key not in there and not (
+                item.kind == plan.INTERFACE
+                and plan.key(plan.ROUTER, item.what.name) in there)]
+
+
+def is_complete(wanted, found):
+    """Whether all of an environment is there, and its servers completed."""
+    return not missing(wanted, found) and all(
+        is_made(each.body) for each in found if each.kind == plan.SERVER)

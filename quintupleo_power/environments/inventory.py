@@ -1,0 +1,159 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the project has of an environment, read from the host cloud."""
+
+import collections
+import concurrent.futures
+import dataclasses
+
+from quintupleo_power.environments import failures
+from quintupleo_power.environments import mark
+from quintupleo_power.environments import plan
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """One thing that carries an environment's mark.
+
+    :ivar key: which part of the environment it is.
+    :ivar id: its UUID.
+    :ivar body: what openstacksdk read.
+    """
+
+    key: str
+    id: str
+    body: object = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def kind(self):
+        """One of plan.KINDS."""
+        return plan.kind(self.key)
+
+
+class Inventory:
+    """Readings of one project."""
+
+    def __init__(self, connection, patience):
+        """Use a connection.
+
+        :param connection: an openstacksdk ``Connection``.
+        :param patience: the :class:`patience.Patience`.
+        """
+        self._connection = connection
+        self._patience = patience
+        self._project = connection.current_project_id
+
+    def read(self, environment=None):
+        """Read what there is.
+
+        :param environment: name of the one to read, None for all.
+        :returns: dict of lists of :class:`Found` by the environment's name;
+            what was made first comes first.
+        :raises: one of failures.CLOUD_ERRORS.
+        """
+        readers = (self._networking, self._subnets, self._routers,
+                   self._ports, self._trunks, self._floating_ips,
+                   self._groups, self._volumes,
+                   lambda: self._servers(environment))
+        found = collections.defaultdict(list)
+        with concurrent.futures.ThreadPoolExecutor(len(readers)) as threads:
+            for things in threads.map(self._patience.call, readers):
+                for marked, thing in things:
+                    if marked and environment in (None, marked[0]):
+                        found[marked[0]].append(
+                            Found(marked[1], thing.id, thing))
+        for things in found.values():
+            things.sort(key=lambda each: (
+                str(getattr(each.body, 'created_at', '')), each.id))
+        return found
+
+    def find(self, environment, kind, key):
+        """Look for one thing.
+
+        :returns: what openstacksdk read, or None if there is no such thing.
+        """
+        reader = {
+            plan.NETWORK: self._networking, plan.SUBNET: self._subnets,
+            plan.ROUTER: self._routers, plan.TRUNK: self._trunks,
+            plan.FLOATING_IP: self._floating_ips, plan.GROUP: self._groups,
+            plan.VOLUME: self._volumes,
+            plan.SERVER: lambda: self._servers(environment),
+        }.get(kind, self._ports)
+        return next((thing for marked, thing in self._patience.call(reader)
+                     if marked == (environment, key)), None)
+
+    def router_ports(self, router_id):
+        """Read the ports by which a router joins networks."""
+        return self._patience.call(lambda: list(
+            self._connection.network.ports(device_id=router_id)))
+
+    def _described(self, things):
+        # Whoever may see other projects' things has no part in them.
+        return [(mark.of_description(thing.description), thing)
+                for thing in things
+                if thing.project_id in (None, self._project)]
+
+    def _networking(self):
+        return self._described(self._connection.network.networks(
+            project_id=self._project))
+
+    def _subnets(self):
+        return self._described(self._connection.network.subnets(
+            project_id=self._project))
+
+    def _routers(self):
+        return self._described(self._connection.network.routers(
+            project_id=self._project))
+
+    def _ports(self):
+        return self._described(self._connection.network.ports(
+            project_id=self._project))
+
+    def _floating_ips(self):
+        return self._described(self._connection.network.ips(
+            project_id=self._project))
+
+    def _trunks(self):
+        try:
+            return self._described(self._connection.network.trunks(
+                project_id=self._project))
+        except failures.exceptions.NotFoundException:
+            # This Neutron has no trunks.
+            return []
+
+    def _groups(self):
+        return [(mark.of_group_name(group.name), group)
+                for group in self._connection.compute.server_groups()
+                if group.project_id in (None, self._project)]
+
+    def _servers(self, environment):
+        # The tag makes the list short; the metadata are what counts.
+        tags = {'tags': mark.tag(environment)} if environment else {}
+        return [(mark.of_metadata(server.metadata), server)
+                for server in self._connection.compute.servers(
+                    project_id=self._project, **tags)
+                if server.project_id in (None, self._project)]
+
+    def _volumes(self):
+        if not has_volumes(self._connection):
+            return []
+        return [(mark.of_metadata(volume.metadata), volume)
+                for volume in self._connection.block_storage.volumes()]
+
+
+def has_volumes(connection):
+    """Whether the cloud has a block storage service."""
+    try:
+        return bool(connection.block_storage.get_endpoint())
+    except failures.CLOUD_ERRORS:
+        return False

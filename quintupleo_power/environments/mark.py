@@ -1,0 +1,86 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The mark that everything made for an environment carries.
+
+It holds the environment's name, and a key that says which part of the
+environment a thing is. It goes into the very request that makes the thing, so
+that nothing of a run that was killed is without one.
+"""
+
+import re
+
+# In metadata of servers, volumes and images.
+ENVIRONMENT = 'quintupleo_environment'
+KEY = 'quintupleo_key'
+# In a server's metadata once it is as its role wants it. What happens to it
+# later is its owner's affair.
+MADE = 'quintupleo_made'
+
+_DESCRIPTION = re.compile(r'quintupleo environment (?P<environment>\S+): '
+                          r'(?P<key>\S+)')
+_GROUP = re.compile(r'quintupleo:(?P<environment>[^:]+):(?P<key>.+)')
+
+
+def tag(environment):
+    """The tag of what an environment has, for those who look for it."""
+    return f'quintupleo={environment}'
+
+
+def metadata(environment, key):
+    """Metadata of a server or a volume."""
+    return {ENVIRONMENT: environment, KEY: key}
+
+
+def description(environment, key):
+    """The description of what Neutron has.
+
+    Tags would need a second request.
+    """
+    return f'quintupleo environment {environment}: {key}'
+
+
+def group_name(environment, key):
+    """The name of a server group, which has nothing else."""
+    return f'quintupleo:{environment}:{key}'
+
+
+def name(environment, key):
+    """The name that people see."""
+    return '-'.join([environment, *key.split('.')[1:]])
+
+
+def of_metadata(found):
+    """Read a mark.
+
+    :param found: metadata, or None.
+    :returns: (environment, key), or None if it holds no mark.
+    """
+    found = found or {}
+    if ENVIRONMENT in found and KEY in found:
+        return found[ENVIRONMENT], found[KEY]
+    return None
+
+
+def of_description(found):
+    """Read the mark of what Neutron has; see :func:`of_metadata`."""
+    return _of_text(_DESCRIPTION, found)
+
+
+def of_group_name(found):
+    """Read the mark of a server group; see :func:`of_metadata`."""
+    return _of_text(_GROUP, found)
+
+
+def _of_text(pattern, found):
+    match = pattern.fullmatch(found or '')
+    return match and (match['environment'], match['key'])

@@ -1,0 +1,131 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Requests to a cloud that is busy, slow or away for a moment."""
+
+import threading
+import time
+
+import tenacity
+
+from quintupleo_power.environments import failures
+
+CONCURRENCY = 10
+# A request is tried again for this many seconds.
+LONGEST = 120
+_AGAIN = (429, 500, 502, 503, 504)
+_WAIT = tenacity.wait_random_exponential(multiplier=0.5, max=15)
+
+
+class Patience:
+    """Sends requests again where that helps, and slower where asked for.
+
+    All threads share one, so that a cloud that asks one of them to wait
+    (HTTP 429) is left alone by all.
+
+    :ivar stop: event that ends all waiting.
+    """
+
+    def __init__(self, concurrency=CONCURRENCY, longest=LONGEST):
+        """Start.
+
+        :param concurrency: how many requests may be under way at once.
+        :param longest: seconds for which one request is tried again.
+        """
+        self.stop = threading.Event()
+        self._slots = threading.BoundedSemaphore(concurrency)
+        self._longest = longest
+        self._quiet_until = 0.0
+
+    def wait(self, seconds):
+        """Wait.
+
+        :raises: failures.Stopped if everything is to end.
+        """
+        if self.stop.wait(max(0.0, seconds)):
+            raise failures.Stopped('stopped before it was done')
+
+    def call(self, function, *args, **kwargs):
+        """Send a request that does no harm if it is sent twice.
+
+        :param function: what sends it.
+        :returns: what that returns.
+        :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
+        """
+        return self._retrying(_may_pass)(self._send, function, *args,
+                                         **kwargs)
+
+    def make(self, find, function, *args, **kwargs):
+        """Send a request that makes something, once.
+
+        After an answer that leaves open whether it was made, it is looked
+        for.
+
+        :param find: function that returns what was made, or None.
+        :param function: what sends the request.
+        :returns: what that returns, or what was found.
+        :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
+        """
+        tried = []
+
+        def make():
+            found = find() if tried else None
+            if found is None:
+                tried.append(True)
+                return self._send(function, *args, **kwargs)
+            return found
+
+        return self._retrying(_may_pass)(make)
+
+    def _retrying(self, condition):
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception(condition), wait=_WAIT,
+            stop=tenacity.stop_after_delay(self._longest),
+            sleep=self.wait, reraise=True)
+
+    def _send(self, function, *args, **kwargs):
+        # Others may prolong it meanwhile.
+        while (pause := self._quiet_until - time.monotonic()) > 0:
+            self.wait(pause)
+        try:
+            with self._slots:
+                self.wait(0)
+                return function(*args, **kwargs)
+        except failures.CLOUD_ERRORS as exc:
+            if failures.status(exc) == 429:
+                self._quiet_until = max(
+                    self._quiet_until, time.monotonic() + _retry_after(exc))
+            raise
+
+
+def _may_pass(exc):
+    """Whether a request may succeed a little later."""
+    if not isinstance(exc, failures.CLOUD_ERRORS):
+        return False
+    code = failures.status(exc)
+    if code is None:
+        return isinstance(exc, _NO_ANSWER)
+    return code in _AGAIN
+
+
+_NO_ANSWER = (failures.ks_exceptions.ConnectFailure,
+              failures.ks_exceptions.DiscoveryFailure)
+
+
+def _retry_after(exc):
+    """Seconds for which the cloud asks not to be asked."""
+    answer = getattr(exc, 'response', None)
+    headers = getattr(answer, 'headers', None) or {}
+    try:
+        return min(60.0, max(0.0, float(headers.get('Retry-After', 1))))
+    except ValueError:
+        return 1.0

@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a person sees while an environment is made or removed."""
+
+import collections
+import threading
+import time
+
+# Seconds between two lines where there is no terminal.
+_PAUSE = 10
+
+
+class Progress:
+    """Counts what is done: one line that changes, or a line now and then."""
+
+    def __init__(self, stream):
+        """Show it.
+
+        :param stream: where to; a terminal or anything else.
+        """
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._lock = threading.Lock()
+        self._began = time.monotonic()
+        self._shown_at = self._began
+        self._totals = {}
+        self._done = collections.Counter()
+        self._verb = ''
+        self._width = 0
+
+    def begin(self, verb, totals):
+        """Begin a part of the work.
+
+        :param verb: what is done, such as 'making'.
+        :param totals: dict of numbers by what they count.
+        """
+        with self._lock:
+            self._verb, self._totals = verb, dict(totals)
+            self._done.clear()
+            self._show(force=True)
+
+    def done(self, what):
+        """Count one."""
+        with self._lock:
+            self._done[what] += 1
+            complete = self._done[what] >= self._totals.get(what, 0)
+            self._show(force=self._terminal or complete)
+
+    def note(self, sentence):
+        """Show a line that stays."""
+        with self._lock:
+            self._clear()
+            self._stream.write(f'{sentence}\n')
+            self._stream.flush()
+
+    def end(self):
+        """Leave the terminal as it was."""
+        with self._lock:
+            self._clear()
+            self._stream.flush()
+
+    def _clear(self):
+        if self._terminal and self._width:
+            self._stream.write('\r' + ' ' * self._width + '\r')
+            self._width = 0
+
+    def _show(self, force):
+        now = time.monotonic()
+        if not force and now - self._shown_at < _PAUSE or not self._totals:
+            return
+        self._shown_at = now
+        counts = ', '.join(f'{self._done[what]}/{total} {what}'
+                           for what, total in self._totals.items())
+        seconds = int(now - self._began)
+        line = f'{self._verb}: {counts} ({seconds // 60}:{seconds % 60:02})'
+        if self._terminal:
+            self._clear()
+            self._width = len(line)
+            self._stream.write(line)
+        else:
+            self._stream.write(f'{line}\n')
+        self._stream.flush()

@@ -1,0 +1,558 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import contextlib
+import io
+import textwrap
+import unittest
+from unittest import mock
+
+from openstack import exceptions
+
+from quintupleo_power.environments import definition
+from quintupleo_power.environments import environment
+from quintupleo_power.environments import failures
+from quintupleo_power.environments import machines
+from quintupleo_power.environments import mark
+from quintupleo_power.environments import patience
+from quintupleo_power.environments import plan
+from quintupleo_power.environments import progress
+from quintupleo_power.environments import remover
+from tests.unit.environments import fake_connection
+
+FILE = '''
+networks:
+  provision:
+    subnets: [{cidr: 192.0.2.0/24, gateway: 192.0.2.254}]
+  tenant:
+    port_security: true
+    subnets: [{cidr: 198.51.100.0/24}, {cidr: '2001:db8::/64'}]
+  public: {existing: public}
+routers:
+  edge: {networks: [provision, tenant], external_network: public}
+roles:
+  control:
+    kind: server
+    image: debian
+    flavor: small
+    nics: [{network: tenant, floating_ip: public}]
+  compute:
+    count: 2
+    flavor: {vcpus: 2, ram: 2048, disk: 20}
+    server_group: anti-affinity
+    nics:
+    - network: provision
+      trunk: [{network: tenant, segmentation_id: 5}]
+    - {network: tenant, fixed_ip: release}
+    disks: [{size: 3}]
+virtual_ips:
+  api: {network: tenant, roles: [control], floating_ip: public}
+ports:
+  undercloud: {network: provision, address: 192.0.2.9}
+'''
+
+def parse(text=FILE):
+    return definition.parse(textwrap.dedent(text), 'env.yaml')
+
+
+def fake_cloud(**options):
+    cloud = fake_connection.FakeConnection(**options)
+    cloud.add('network', fake_connection.OTHER_PROJECT, name='public')
+    for name, vcpus, ram, disk in (('small', 1, 1024, 10),
+                                   ('large', 8, 16384, 80),
+                                   ('medium', 2, 4096, 40)):
+        cloud.add('flavor', name=name, vcpus=vcpus, ram=ram, disk=disk)
+    for name, properties in (
+            ('debian', {}), ('quintupleo-empty-bios', {}),
+            ('quintupleo-empty-uefi', {'hw_firmware_type': 'uefi'})):
+        cloud.add('image', name=name, properties=properties)
+    return cloud
+
+
+class EnvironmentTestCase(unittest.TestCase):
+
+    def setUp(self):
+        self.cloud = fake_cloud()
+        self.before = set(self.cloud.things)
+        for module, name, value in (
+                (machines, '_PAUSE', 0), (remover, '_PAUSE', 0),
+                (patience, '_WAIT', lambda state: 0)):
+            patch = mock.patch.object(module, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def environments(self, **options):
+        self.shown = io.StringIO()
+        return environment.Environments(
+            self.cloud, progress.Progress(self.shown), **options)
+
+    def create(self, text=FILE, name='env', **options):
+        return self.environments().create(parse(text), name, **options)
+
+    def added(self, kind=None):
+        return [thing for thing_id, thing in self.cloud.things.items()
+                if thing_id not in self.before
+                and kind in (None, thing.kind)]
+
+    def assert_failure(self, *parts):
+        return _Failure(self, parts)
+
+    def server(self, name):
+        return next(server for server in self.cloud.all('server')
+                    if server.name == name)
+
+    def port(self, name):
+        return next(port for port in self.cloud.all('port')
+                    if port.name == name)
+
+
+class _Failure:
+    def __init__(self, test, parts):
+        self._test, self._parts = test, parts
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, exc, trace):
+        self._test.assertIsInstance(exc, failures.Failure)
+        for part in self._parts:
+            self._test.assertIn(part, str(exc))
+        return True
+
+
+class CreateTestCase(EnvironmentTestCase):
+
+    def test_all_of_it(self):
+        made = self.create()
+        self.assertEqual(environment.COMPLETE, made.status)
+        self.assertEqual(
+            {'env-control-0': 'ACTIVE', 'env-compute-0': 'SHUTOFF',
+             'env-compute-1': 'SHUTOFF'},
+            {server.name: server.status
+             for server in self.cloud.all('server')})
+        self.assertEqual(
+            set(plan.items(parse())) - {'interface.edge.provision',
+                                        'interface.edge.tenant'},
+            {each.key for each in made.found})
+
+    def test_mark(self):
+        self.create()
+        for thing in self.added():
+            if thing.kind == 'record' or thing.device_id:
+                continue
+            with self.subTest(thing.kind):
+                self.assertEqual('env', (
+                    mark.of_description(thing.description)
+                    or mark.of_metadata(thing.metadata)
+                    or mark.of_group_name(thing.name))[0])
+                if thing.kind not in ('group', 'volume'):
+                    self.assertIn('quintupleo=env', thing.tags)
+
+    def test_flavor_that_suffices_with_the_least(self):
+        self.create()
+        self.assertEqual(
+            'medium', self.cloud.things[
+                self.server('env-compute-0').flavor_id].name)
+
+    def test_mac_addresses(self):
+        self.create()
+        parent = self.port('env-compute-0-0')
+        self.assertEqual('52:54:00', parent.mac_address[:8])
+        self.assertEqual(parent.mac_address,
+                         self.port('env-compute-0-0-5').mac_address)
+
+    def test_mac_address_that_is_taken(self):
+        with mock.patch('secrets.randbelow', autospec=True, side_effect=[
+                1, 1, 1, 1, 1, 1, 2, 2, 2]):
+            self.create('networks: {one: {}}\nroles: {a: {count: 2, flavor: '
+                        'small, nics: [{network: one}]}}')
+        self.assertEqual(
+            {'52:54:00:01:01:01', '52:54:00:02:02:02'},
+            {port.mac_address for port in self.added('port')})
+
+    def test_addresses_of_a_virtual_ip_are_allowed(self):
+        self.create()
+        address, = self.port('env-api').fixed_ips
+        self.assertEqual([{'ip_address': address['ip_address']}],
+                         self.port('env-control-0-0').allowed_address_pairs)
+        # The network has no port security.
+        self.assertIsNone(self.port('env-compute-0-0').allowed_address_pairs)
+
+    def test_addresses_are_released(self):
+        self.create()
+        self.assertEqual([], self.port('env-compute-0-1').fixed_ips)
+        self.assertTrue(self.port('env-compute-0-0').fixed_ips)
+
+    def test_drives(self):
+        self.create('''
+            roles:
+              a: {flavor: small, disks: [{size: 3}]}
+              b: {flavor: small, root_volume: {size: 30}, disks: [{size: 4}]}
+            ''')
+        image = self.cloud.find('image', 'quintupleo-empty-bios', True).id
+        local, volume = self.server('env-a-0').block_device_mapping
+        self.assertEqual((0, image, 'local', -1), (
+            local['boot_index'], local['uuid'], local['destination_type'],
+            volume['boot_index']))
+        self.assertEqual('env-a-0-1',
+                         self.cloud.things[volume['uuid']].name)
+        root, other = self.server('env-b-0').block_device_mapping
+        self.assertEqual((0, -1), (root['boot_index'], other['boot_index']))
+        self.assertEqual(image, self.cloud.things[root['uuid']].image_id)
+        self.assertIsNone(self.server('env-b-0').image_id)
+
+    def test_again_changes_nothing(self):
+        self.create()
+        changes = self.cloud.changes
+        self.create()
+        self.assertEqual(changes, self.cloud.changes)
+
+    def test_again_leaves_servers_in_use_alone(self):
+        self.create()
+        for server in self.cloud.all('server'):
+            server.status = 'RESCUE'
+        self.create()
+        self.assertEqual({'RESCUE'}, {server.status for server
+                                      in self.cloud.all('server')})
+
+    def test_without_waiting(self):
+        made = self.create(wait=False)
+        self.assertEqual(environment.INCOMPLETE, made.status)
+        self.assertEqual(environment.COMPLETE, self.create().status)
+
+    def test_what_is_lost_is_made_again(self):
+        self.create()
+        del self.cloud.things[self.server('env-compute-1').id]
+        self.assertEqual(environment.COMPLETE, self.create().status)
+        self.assertEqual('SHUTOFF', self.server('env-compute-1').status)
+
+    def test_nova_cannot_build_a_server(self):
+        self.cloud.build_errors = 1
+        with self.assert_failure('Nova did not build server env-',
+                                 'No valid host was found.'):
+            self.create()
+        self.assertEqual(environment.COMPLETE, self.create().status)
+        self.assertEqual(3, len(self.cloud.all('server')))
+
+    def test_another_definition(self):
+        self.create()
+        with self.assert_failure('another definition', 'delete it first'):
+            self.create(FILE.replace('198.51.100.0/24', '203.0.113.0/24'))
+        with self.assert_failure(
+                'environment scale env <role> <count>'):
+            self.create(FILE.replace('count: 2', 'count: 3'))
+
+    def test_two_environments(self):
+        self.create(name='one')
+        self.create(name='one.more')
+        self.environments().delete('one')
+        self.assertEqual({'one.more'}, {
+            each.name for each in self.environments().all()})
+        self.assertEqual(environment.COMPLETE,
+                         self.environments().get('one.more').status)
+
+    def test_name_of_another_project(self):
+        self.cloud.add('network', fake_connection.OTHER_PROJECT,
+                       name='env-provision', description=mark.description(
+                           'env', 'network.provision'))
+        self.create()
+        self.environments().delete('env')
+        self.assertEqual(
+            1, len(self.cloud.all(
+                'network', project_id=fake_connection.OTHER_PROJECT,
+                name='env-provision')))
+
+    def test_a_moment_of_trouble(self):
+        for code in (429, 500, 503):
+            for before in (True, False):
+                with self.subTest(code=code, before=before):
+                    self.setUp()
+                    # 429 says that nothing was done.
+                    self.cloud.faults = {
+                        number: (before or code == 429,
+                                 exceptions.HttpException(
+                                     'busy', http_status=code))
+                        for number in range(2, 200, 5)}
+                    with mock.patch.object(patience, '_retry_after',
+                                           autospec=True, return_value=0):
+                        made = self.create()
+                    self.assertEqual(environment.COMPLETE, made.status)
+                    self.assertEqual(len(made.found), len(
+                        {each.key for each in made.found}))
+
+    def test_refusal(self):
+        self.cloud.faults = {4: (True, exceptions.ForbiddenException(
+            'Policy does not allow it', http_status=403))}
+        with self.assert_failure('Policy does not allow it'):
+            self.create()
+
+    def test_killed_anywhere(self):
+        total = self._changes()
+        self.assertGreater(total, 50)
+        for number in range(1, total + 1):
+            for before in (True, False):
+                for then in ('create', 'delete'):
+                    with self.subTest(number=number, before=before,
+                                      then=then):
+                        self.setUp()
+                        self._kill(number, before)
+                        if then == 'create':
+                            made = self.create()
+                            self.assertEqual(environment.COMPLETE,
+                                             made.status)
+                            self.assertEqual(len(made.found), len(
+                                {each.key for each in made.found}))
+                        self.environments().delete('env')
+                        self.assertEqual([], self.added())
+
+    def _changes(self):
+        self.create()
+        return self.cloud.changes
+
+    def _kill(self, number, before):
+        self.cloud.faults = {number: (before, fake_connection.Killed())}
+        with contextlib.suppress(fake_connection.Killed):
+            self.create()
+        self.cloud.deaf = False
+        self.cloud.faults = {}
+
+    def test_delete_killed_anywhere(self):
+        self.create()
+        made = self.cloud.changes
+        self.environments().delete('env')
+        for number in range(1, self.cloud.changes - made + 1):
+            for before in (True, False):
+                with self.subTest(number=number, before=before):
+                    self.setUp()
+                    self.create()
+                    self.cloud.faults = {self.cloud.changes + number: (
+                        before, fake_connection.Killed())}
+                    with contextlib.suppress(fake_connection.Killed):
+                        self.environments().delete('env')
+                    self.cloud.deaf = False
+                    self.environments().delete('env')
+                    self.assertEqual([], self.added())
+
+
+class ForecastTestCase(EnvironmentTestCase):
+
+    def test_costs(self):
+        found = self.environments().forecast(parse(), 'env')
+        costs = {each.what: each.needed for each in found.costs}
+        self.assertEqual(
+            {'networks': 2, 'subnets': 3, 'routers': 1, 'ports': 12,
+             'floating IPs': 2, 'servers': 3, 'vcpus': 5,
+             'ram (MiB)': 9216, 'server groups': 1, 'trunks': 2,
+             'volumes': 2, 'volume storage (GiB)': 6}, costs)
+        self.assertIn('env-compute-1', found.names())
+        self.assertEqual([], self.added())
+
+    def test_quota_does_not_suffice(self):
+        for name, limit, what in (
+                ('port', 12, 'ports does not suffice: 12 more are needed, '
+                             'and 1 of 12'),
+                ('cores', 4, 'vcpus does not suffice'),
+                ('gigabytes', 5, 'volume storage (GiB)')):
+            with self.subTest(name):
+                self.cloud.quota = {name: limit}
+                with self.assert_failure(what, 'Nothing was made'):
+                    self.create()
+                self.assertEqual([], self.added())
+
+    def test_quota_that_is_not_told(self):
+        with mock.patch.object(
+                self.cloud.compute, 'get_limits', autospec=True,
+                side_effect=exceptions.ForbiddenException(
+                    'no', http_status=403)):
+            found = self.environments().forecast(parse(), 'env')
+        self.assertEqual({None}, {each.used for each in found.costs
+                                  if each.what == 'servers'})
+
+    def test_of_what_is_there_already(self):
+        self.create()
+        self.assertEqual([], self.environments().forecast(
+            parse(), 'env').costs)
+
+
+class ChoicesTestCase(EnvironmentTestCase):
+
+    def test_all_that_the_cloud_lacks_is_told(self):
+        with self.assert_failure(
+                'network "one": the host cloud has no network "absent"',
+                'role "a": the host cloud has no flavor "huge"',
+                'role "a": the host cloud has no key pair "mine"',
+                'there is no availability zone "closed"; there are nova',
+                'role "b": no flavor has 64 vcpus, 1 MiB of ram',
+                'no image "quintupleo-empty-uefi-lxc"',
+                'openstack quintupleo image create --iso <file> '
+                '--hypervisor-type lxc',
+                'role "c": more than one network is named "twice"',
+                'no volume type "fast"', 'no security group "web"'):
+            self.cloud.add('network', name='twice')
+            self.cloud.add('network', name='twice')
+            self.create('''
+                networks: {one: {existing: absent}, two: {}}
+                roles:
+                  a: {kind: server, image: debian, flavor: huge,
+                      key_name: mine, availability_zone: closed}
+                  b: {flavor: {vcpus: 64, ram: 1}, boot_mode: uefi,
+                      hypervisor_type: lxc}
+                  c:
+                    flavor: small
+                    root_volume: {size: 3, type: fast}
+                    nics:
+                    - {network: two, floating_ip: twice,
+                       port_security: true, security_groups: [web]}
+                ''')
+
+    def test_image_of_another_hypervisor(self):
+        with self.assert_failure(
+                'image "debian" has img_hv_type=None', 'openstack image set '
+                '--property img_hv_type=lxc debian'):
+            self.create('roles: {a: {kind: server, image: debian, flavor: '
+                        'small, hypervisor_type: lxc}}')
+
+    def test_image_of_another_boot_mode(self):
+        with self.assert_failure('boot by uefi', 'and not by bios'):
+            self.create('roles: {a: {image: quintupleo-empty-uefi, flavor: '
+                        'small}}')
+
+    def test_image_that_is_too_large(self):
+        self.cloud.add('image', name='large', min_disk=50, min_ram=2048)
+        with self.assert_failure('needs a disk of 50 GiB, and flavor "small" '
+                                 'has 10 GiB', 'needs 2048 MiB of memory'):
+            self.create('roles: {a: {kind: server, image: large, flavor: '
+                        'small}}')
+
+    def test_no_block_storage(self):
+        self.cloud = fake_cloud(volumes=False, trunks=False)
+        with self.assert_failure('has no block storage service'):
+            self.create()
+
+    def test_cloud_without_volumes_and_trunks(self):
+        self.cloud = fake_cloud(volumes=False, trunks=False)
+        made = self.create('roles: {a: {flavor: small}}')
+        self.assertEqual(environment.COMPLETE, made.status)
+        self.environments().delete('env')
+
+
+class ScaleTestCase(EnvironmentTestCase):
+
+    def test_more(self):
+        self.create()
+        made = self.environments().scale('env', 'compute', 4)
+        self.assertEqual(environment.COMPLETE, made.status)
+        self.assertEqual(5, len(self.cloud.all('server')))
+
+    def test_fewer(self):
+        self.create()
+        kept = self.server('env-compute-0').id
+        made = self.environments().scale('env', 'compute', 1)
+        self.assertEqual(environment.COMPLETE, made.status)
+        self.assertEqual(kept, self.server('env-compute-0').id)
+        self.assertEqual(2, len(self.cloud.all('server')))
+        self.assertEqual([], [thing for thing in self.added()
+                              if '-compute-1' in (thing.name or '')])
+
+    def test_none_and_back(self):
+        self.create()
+        self.environments().scale('env', 'compute', 0)
+        self.assertEqual([], self.cloud.all('group'))
+        self.assertEqual(environment.COMPLETE, self.environments().scale(
+            'env', 'compute', 2).status)
+
+    def test_the_file_of_the_new_number_goes_on(self):
+        self.create()
+        self.environments().scale('env', 'compute', 3)
+        self.assertEqual(environment.COMPLETE, self.create(
+            FILE.replace('count: 2', 'count: 3')).status)
+
+    def test_quota_does_not_suffice(self):
+        self.create()
+        self.cloud.quota = {'instances': 1}
+        with self.assert_failure('servers does not suffice'):
+            self.environments().scale('env', 'compute', 4)
+        self.assertEqual(environment.COMPLETE,
+                         self.environments().get('env').status)
+
+    def test_unknown(self):
+        self.create(name='mine')
+        with self.assert_failure(
+                'There is no environment "env" in this project; there are '
+                'mine'):
+            self.environments().scale('env', 'compute', 4)
+
+
+class DeleteTestCase(EnvironmentTestCase):
+
+    def test_nothing_stays(self):
+        self.create()
+        self.assertTrue(self.environments().delete('env'))
+        self.assertEqual([], self.added())
+        self.assertEqual([], self.environments().all())
+
+    def test_unknown_one_is_no_mistake(self):
+        self.assertFalse(self.environments().delete('env'))
+
+    def test_what_was_there_stays(self):
+        self.create()
+        mine = self.cloud.add('port', name='mine', network_id='x')
+        self.environments().delete('env')
+        self.assertEqual([mine], self.added())
+
+    def test_what_cannot_be_removed_is_told(self):
+        self.create()
+        volume = self.cloud.all('volume')[0]
+        self.cloud.refused = {volume.id: exceptions.HttpException(
+            'backend is away', http_status=403)}
+        with self.assert_failure(f'Not removed: volume {volume.name} '
+                                 f'({volume.id}): backend is away'):
+            self.environments().delete('env')
+        self.assertEqual({'volume', 'record'},
+                         {thing.kind for thing in self.added()})
+        self.cloud.refused = {}
+        self.environments().delete('env')
+        self.assertEqual([], self.added())
+
+    def test_somebody_elses_port_keeps_the_network(self):
+        self.create()
+        network = next(each for each in self.cloud.all('network')
+                       if each.name == 'env-tenant')
+        self.cloud.add('port', name='mine', network_id=network.id)
+        with mock.patch.object(remover, 'PATIENCE', 0), self.assert_failure(
+                'Not removed: network env-tenant', 'has ports'):
+            environments = self.environments()
+            environments._remover._longest = 0
+            environments.delete('env')
+
+    def test_leftovers_without_a_record(self):
+        self.create()
+        record, = self.cloud.all('record')
+        del self.cloud.things[record.id]
+        found, = self.environments().all()
+        self.assertEqual(('env', environment.LEFTOVER), (
+            found.name, found.status))
+        self.assertEqual(2026, found.created_at.year)
+        self.assertEqual(environment.LEFTOVER,
+                         self.environments().get('env').status)
+        self.assertTrue(self.environments().delete('env'))
+        self.assertEqual([], self.added())
+
+    def test_record_that_cannot_be_read(self):
+        self.create()
+        record, = self.cloud.all('record')
+        record.body['quintupleo_definition'] = 'x'
+        found, = self.environments().all()
+        self.assertEqual(environment.INCOMPLETE, found.status)
+        self.assertIn('cannot be read', self.shown.getvalue())
+        self.assertTrue(self.environments().delete('env'))
+        self.assertEqual([], self.added())

@@ -1,0 +1,223 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import io
+import json
+import os
+import tempfile
+from unittest import mock
+
+from openstack import exceptions
+from openstackclient import shell
+
+from quintupleo_power.environments import osc
+from tests.unit.environments import test_enrolment
+from tests.unit.environments import test_environment
+
+
+class CommandsTestCase(test_environment.EnvironmentTestCase):
+    """The commands as python-openstackclient runs them."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = self.write('env.yaml', test_environment.FILE)
+        self.ironic = test_enrolment.FakeIronic()
+        self.cloud.baremetal = self.ironic
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, 'w') as target:
+            target.write(text)
+        return path
+
+    def run_command(self, *words):
+        """Run the client; return its exit code and what it printed."""
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch('sys.stderr', err), mock.patch('sys.stdout', out):
+            client = shell.OpenStackShell()
+            client.initialize_app = mock.Mock()
+            client.stdout, client.stderr = out, err
+            client._set_streams(None, out, err)
+            client.client_manager = mock.Mock(sdk_connection=self.cloud)
+            command = osc.__dict__[words[0]](client, mock.Mock())
+            parser = command.get_parser('openstack')
+            try:
+                code = command.run(parser.parse_args(
+                    [str(word) for word in words[1:]])) or 0
+            except osc.exceptions.CommandError as exc:
+                code = 1
+                print(exc, file=err)
+            except SystemExit as exc:
+                code = exc.code
+        self.out, self.err = out.getvalue(), err.getvalue()
+        return code
+
+    def succeed(self, *words):
+        self.assertEqual(0, self.run_command(*words), getattr(
+            self, 'err', ''))
+
+    def fail_with(self, *words, says):
+        self.assertNotEqual(0, self.run_command(*words))
+        self.assertIn(says, self.err)
+
+    def test_life(self):
+        self.succeed('CreateEnvironment', self.path, '--name', 'env',
+                     '--wait', '-f', 'json')
+        made = json.loads(self.out)
+        self.assertEqual('COMPLETE', made['status'])
+        self.assertEqual(
+            ['env-compute-0', 'env-compute-1', 'env-control-0'],
+            [each['name'] for each in made['servers']])
+        self.assertEqual({'env-control-0-0': '203.0.113.9',
+                          'env-api': '203.0.113.9'}, {
+            name.replace('port-', '').replace('vip-', ''): address
+            for name, address in made['floating_ips'].items()})
+        self.assertIn('servers ready', self.err)
+        self.succeed('ListEnvironments', '-f', 'json')
+        self.assertEqual(
+            [('env', 'COMPLETE', 3)],
+            [(each['Name'], each['Status'], each['Servers'])
+             for each in json.loads(self.out)])
+        self.succeed('ShowEnvironment', 'env')
+        self.assertIn('env-undercloud', self.out)
+        self.succeed('ScaleEnvironment', 'env', 'compute', 1, '--wait',
+                     '-f', 'json')
+        self.assertEqual(2, len(json.loads(self.out)['servers']))
+        self.succeed('EnrollEnvironment', 'env', '-f', 'json')
+        self.assertEqual(['enrolled'], [each['Outcome'] for each
+                                        in json.loads(self.out)])
+        self.succeed('DeleteEnvironment', 'env')
+        self.assertEqual('env: removed\n', self.out)
+        self.succeed('DeleteEnvironment', 'env')
+        self.assertEqual('env: there is none\n', self.out)
+
+    def test_dry_run(self):
+        self.succeed('CreateEnvironment', self.path, '--name', 'env',
+                     '--dry-run', '-f', 'json')
+        found = json.loads(self.out)
+        self.assertIn('env-compute-1', found['to_make'])
+        self.assertIn({'what': 'servers', 'needed': 3, 'used': 0,
+                       'limit': 'none'}, found['quota'])
+        self.assertEqual([], self.added())
+
+    def test_names(self):
+        self.fail_with('CreateEnvironment', self.path,
+                       says='has no "name": add one, or give --name')
+        self.fail_with('CreateEnvironment', self.path, '--name', 'a/b',
+                       says='"a/b" cannot be the name of an environment')
+
+    def test_file_with_a_mistake(self):
+        self.fail_with('CreateEnvironment', self.write(
+            'wrong.yaml', 'rols: {}'), says='line 1')
+
+    def test_numbers(self):
+        for words in (['CreateEnvironment', self.path, '--concurrency', '0'],
+                      ['CreateEnvironment', self.path, '--timeout', 'x'],
+                      ['ScaleEnvironment', 'env', 'compute', '-1'],
+                      ['DeleteEnvironment', '--older-than', '6']):
+            self.fail_with(*words, says='invalid')
+
+    def test_interrupt(self):
+        with mock.patch.object(self.cloud.network, 'create_network',
+                               autospec=True, side_effect=KeyboardInterrupt):
+            self.fail_with('CreateEnvironment', self.path, '--name', 'env',
+                           says='the same command goes on')
+
+    def test_cloud_that_refuses(self):
+        with mock.patch.object(
+                self.cloud.network, 'networks', autospec=True,
+                side_effect=exceptions.ForbiddenException(
+                    'no', http_status=403)):
+            self.fail_with('ListEnvironments', says='The host cloud: no')
+
+    def test_delete_what_is_old(self):
+        # The fake cloud's clock stands in January 2026.
+        for name in ('ci-1', 'ci-2', 'mine'):
+            self.create('roles: {}', name)
+        self.succeed('DeleteEnvironment', '--older-than', '10000d')
+        self.assertEqual('There is none to be removed.\n', self.out)
+        self.succeed('DeleteEnvironment', '--older-than', '6h', '--prefix',
+                     'ci-')
+        self.assertEqual('ci-1: removed\nci-2: removed\n', self.out)
+        self.succeed('DeleteEnvironment', '--older-than', '6h', 'other')
+        self.assertEqual('There is none to be removed.\n', self.out)
+        self.fail_with('DeleteEnvironment', says='Which environment?')
+
+    def test_one_that_stays_keeps_no_other(self):
+        for name in ('one', 'two'):
+            self.create('roles: {a: {flavor: small}}', name)
+        server = self.server('one-a-0')
+        self.cloud.refused = {server.id: exceptions.ForbiddenException(
+            'no', http_status=403)}
+        self.fail_with('DeleteEnvironment', 'one', 'two',
+                       says='Environment "one":\nNot removed: server')
+        self.assertEqual('two: removed\n', self.out)
+
+    def test_enroll_into_a_file(self):
+        self.create()
+        target = os.path.join(self.folder, 'nodes.json')
+        self.succeed('EnrollEnvironment', 'env', '-o', target,
+                     '--host-cloud', 'public')
+        with open(target) as source:
+            nodes = json.load(source)['nodes']
+        self.assertEqual(['public', 'public'], [
+            node['driver_info']['quintupleo_cloud'] for node in nodes])
+        self.fail_with('EnrollEnvironment', 'env', '-o', self.folder,
+                       says='cannot be written')
+
+    def test_enroll_in_another_ironic(self):
+        self.create()
+        with mock.patch('openstack.connect', autospec=True) as connect:
+            connect.return_value.baremetal = self.ironic
+            self.succeed('EnrollEnvironment', 'env',
+                         '--os-baremetal-endpoint', 'http://192.0.2.1:6385')
+            self.assertEqual('http://192.0.2.1:6385',
+                             connect.call_args.kwargs['endpoint'])
+            self.succeed('EnrollEnvironment', 'env', '--os-baremetal-cloud',
+                         'undercloud')
+            connect.assert_called_with(cloud='undercloud')
+            connect.side_effect = exceptions.ConfigException('no such cloud')
+            self.fail_with('EnrollEnvironment', 'env',
+                           '--os-baremetal-cloud', 'x',
+                           says='--os-baremetal-cloud: no such cloud')
+
+    def test_convert(self):
+        self.create()
+        nodes = {'nodes': [{
+            'name': 'one', 'pm_type': 'ipmi', 'pm_addr': '192.0.2.5',
+            'pm_password': 'hidden-word',
+            'mac': [self.port('env-compute-0-0').mac_address]}]}
+        port = self.port('env-compute-0-0')
+        port.device_id = self.server('env-compute-0').id
+        source = self.write('nodes.json', json.dumps(nodes))
+        self.succeed('ConvertNodes', source)
+        node, = json.loads(self.out)['nodes']
+        self.assertEqual(self.server('env-compute-0').id,
+                         node['driver_info']['quintupleo_server'])
+        self.assertNotIn('hidden-word', self.out + self.err)
+        nodes['nodes'][0]['mac'] = ['00:00:00:00:00:01']
+        self.fail_with('ConvertNodes', self.write(
+            'other.json', json.dumps(nodes)), says='Node "one"')
+        self.fail_with('ConvertNodes', '/nonexistent', says='cannot be read')
+
+    def test_convert_of_macs_of_two_servers(self):
+        self.create()
+        for name in ('env-compute-0', 'env-compute-1'):
+            self.port(f'{name}-0').device_id = self.server(name).id
+        self.fail_with('ConvertNodes', self.write('nodes.json', json.dumps(
+            {'nodes': [{'name': 'one', 'pm_type': 'ipmi', 'mac': [
+                self.port('env-compute-0-0').mac_address,
+                self.port('env-compute-1-0').mac_address]}]})),
+            says='belong to the servers')
