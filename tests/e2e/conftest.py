@@ -37,7 +37,8 @@ def lab():
             everything.down()
             everything.cloud = settings.Settings()
         try:
-            everything.prepare(network_first=True)
+            everything.prepare(network_first=True,
+                               images=['Debian image with keepalived'])
             everything.furnish()
             yield everything
         finally:

@@ -28,6 +28,9 @@ BUILDERS = {
                       ('agent.kernel', 'agent.ramdisk')),
     'Debian disk image': (('build-disk-image',), 'debian.raw',
                           ('debian.raw',)),
+    'Debian image with keepalived': (
+        ('build-disk-image', '--package', 'keepalived'),
+        'debian-keepalived.raw', ('debian-keepalived.raw',)),
 }
 # What a rescue and a deployment take.
 USUAL = ('iPXE rescue image', 'agent ramdisk', 'Debian disk image')
@@ -48,6 +51,7 @@ class Images:
         self.agent_kernel = self.folder / 'agent.kernel'
         self.agent_ramdisk = self.folder / 'agent.ramdisk'
         self.disk = self.folder / 'debian.raw'
+        self.keepalived = self.folder / 'debian-keepalived.raw'
 
     def build(self, title):
         """Build what a builder makes, unless its recipe did not change.

@@ -54,15 +54,16 @@ class Quickstart:
         self.host_cloud = None
         self.nodes = None
 
-    def prepare(self, network_first=False):
+    def prepare(self, network_first=False, images=()):
         """Install, build, and start all services.
 
         What can be built without the cloud is, while the cloud comes up.
 
         :param network_first: whether to have what network-first servers
             need, too: volumes and an image.
+        :param images: titles of further images to build.
         """
-        titles = list(image_files.USUAL)
+        titles = [*image_files.USUAL, *images]
         if network_first:
             titles.append('iPXE network-first image')
         with self._shown.stage('Debian packages'):
