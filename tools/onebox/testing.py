@@ -56,7 +56,8 @@ WITH_RELEASES = ('unit', 'functional')
 # other functional tests have the driver in their own process, and take long.
 ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_power.py')
 # What a line of a service's log has that tells of trouble.
-COMPLAINTS = (' ERROR ', ' CRITICAL ', '[ERROR]', '[error]', 'MessagingTimeout')
+COMPLAINTS = (' ERROR ', ' CRITICAL ', '[ERROR]', '[error]',
+              'MessagingTimeout')
 
 
 @dataclasses.dataclass(frozen=True)

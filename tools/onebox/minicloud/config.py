@@ -216,7 +216,8 @@ def neutron(cloud):
             'transport_url': transport(cloud),
             'api_paste_config': cloud.venv / 'etc/neutron/api-paste.ini',
             'core_plugin': 'ml2',
-            'service_plugins': '',
+            # Routers only in the API: there is no layer 3 agent.
+            'service_plugins': 'router,trunk',
             'rpc_workers': 1,
             'rpc_state_report_workers': 0,
             'dhcp_agent_notification': False,
