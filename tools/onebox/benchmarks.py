@@ -26,10 +26,12 @@ from onebox import system
 
 FOLDER = ironic.REPOSITORY / 'benchmarks'
 QUICKSTART = ironic.REPOSITORY / 'tools' / 'quickstart'
-REQUIREMENTS = ('openstacksdk==4.*', 'matplotlib==3.*')
+REQUIREMENTS = ('openstacksdk==4.*', 'matplotlib==3.*', 'jsonschema==4.*',
+                'tenacity==9.*')
 # The hypervisor of the cloud that each runs in, None for tools/quickstart.
 HYPERVISORS = {
     'deployment': None,
+    'environments': 'fake',
     'one_node': 'libvirt',
     'power_off_window': 'libvirt',
     'power_sync': 'fake',

@@ -1,0 +1,231 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""An environment from one file, with real guests, from nothing to nothing.
+
+Machines for Ironic, of which one is deployed, beside two servers that take a
+virtual IP from each other with keepalived.
+"""
+
+import concurrent.futures
+import contextlib
+import json
+import re
+import socket
+import subprocess
+
+import pytest
+
+from onebox.minicloud import network
+from onebox import processes
+from onebox import progress
+from tests import projects
+
+NAME = 'env'
+IMAGE = 'environment-keepalived'
+GROUP = 'environment-vrrp'
+VIRTUAL_IP = '198.51.100.100'
+OURS = '198.51.100.200/24'
+VRRP, SSH = '112', 22
+PATIENCE = 600
+FILE = f'''
+name: {NAME}
+networks:
+  provision: {{existing: quintupleo-provision, physical_network: physnet1}}
+  service:
+    port_security: true
+    subnets: [{{cidr: 198.51.100.0/24, gateway: false}}]
+  storage:
+    subnets: [{{cidr: 203.0.113.0/24, gateway: false}}]
+roles:
+  compute: &machine
+    count: 2
+    flavor: baremetal-small
+    disks: [{{size: 1}}]
+    server_group: soft-anti-affinity
+    nics: &nics
+    - {{network: provision, mac: 20:57:f8, fixed_ip: release}}
+    - network: service
+      trunk: [{{network: storage, segmentation_id: 20}}]
+  storage:
+    <<: *machine
+    count: 1
+    boot_mode: uefi
+  control:
+    kind: server
+    count: 2
+    flavor: {{vcpus: 1, ram: 256, disk: 1}}
+    image: {IMAGE}
+    user_data: control.sh
+    config_drive: true
+    nics: [{{network: service, security_groups: [{GROUP}]}}]
+virtual_ips:
+  api: {{network: service, roles: [control], address: {VIRTUAL_IP}}}
+ports:
+  undercloud: {{network: service}}
+'''
+# The device has the address that Neutron gave the port: it is on the config
+# drive.
+USER_DATA = f'''#!/bin/sh
+device=$(ip -o -4 address show to 198.51.100.0/24 | cut -d ' ' -f 2)
+cat >/etc/keepalived/keepalived.conf <<EOF
+vrrp_instance api {{
+    state BACKUP
+    interface $device
+    virtual_router_id 5
+    priority 100
+    advert_int 1
+    virtual_ipaddress {{
+        {VIRTUAL_IP}/24
+    }}
+}}
+EOF
+systemctl restart keepalived
+'''
+
+
+class Commands:
+    """The commands, for the tenant."""
+
+    def __init__(self, lab, folder):
+        self._lab = lab
+        self.file = folder / 'environment.yaml'
+        self.file.write_text(FILE)
+        (folder / 'control.sh').write_text(USER_DATA)
+
+    def run(self, *words):
+        """Run "openstack quintupleo environment ..." and read its JSON."""
+        done = self._lab.host_cloud.client(
+            'quintupleo', 'environment', *words)
+        return json.loads(done.stdout) if '-f' in words else done.stdout
+
+
+@pytest.fixture
+def tenant(lab):
+    """What a user of the project has: an image and a security group."""
+    lab.host_cloud.create_images(lab.images.rescue)
+    cloud = lab.host_cloud.connection
+    lab.host_cloud.client(
+        'image', 'create', IMAGE, '--file', str(lab.images.keepalived),
+        '--disk-format', 'raw', '--container-format', 'bare',
+        '--property', 'os_shutdown_timeout=0', '--min-disk', '1')
+    group = cloud.network.create_security_group(name=GROUP)
+    for rule in ({'protocol': VRRP},
+                 {'protocol': 'tcp', 'port_range_min': SSH,
+                  'port_range_max': SSH}):
+        cloud.network.create_security_group_rule(
+            security_group_id=group.id, direction='ingress', **rule)
+    try:
+        yield cloud
+    finally:
+        cloud.network.delete_security_group(group)
+        cloud.image.delete_image(cloud.image.find_image(IMAGE))
+
+
+def test_environment(lab, tenant, tmp_path):
+    commands = Commands(lab, tmp_path)
+    before = projects.holdings(tenant)
+    nodes = lab.nodes.connection.baremetal
+    try:
+        made = commands.run('create', commands.file, '--wait', '-f', 'json')
+        _check_machines(tenant, made)
+        enrolled = commands.run(
+            'enroll', NAME, '--os-baremetal-endpoint', lab.ironic.api_url,
+            '-f', 'json')
+        assert {row['Outcome'] for row in enrolled} == {'enrolled'}
+        assert len(enrolled) == 3
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            deployed = threads.submit(_deploy, lab)
+            _move_virtual_ip(lab, tenant)
+            deployed.result()
+    finally:
+        for node in nodes.nodes():
+            if node.name.startswith(f'{NAME}-'):
+                nodes.set_node_maintenance(node)
+                nodes.delete_node(node)
+        commands.run('delete', NAME)
+    assert projects.holdings(tenant) == before
+    assert commands.run('list', '-f', 'json') == []
+
+
+def _check_machines(cloud, made):
+    assert made['status'] == 'COMPLETE'
+    assert {each['name']: each['status'] for each in made['servers']} == {
+        f'{NAME}-compute-0': 'SHUTOFF', f'{NAME}-compute-1': 'SHUTOFF',
+        f'{NAME}-storage-0': 'SHUTOFF', f'{NAME}-control-0': 'ACTIVE',
+        f'{NAME}-control-1': 'ACTIVE'}
+    for each in made['servers']:
+        server = cloud.compute.get_server(each['id'])
+        machine = each['role'] != 'control'
+        assert len(server.attached_volumes) == (1 if machine else 0)
+        assert len(list(cloud.network.ports(device_id=server.id))) == (
+            2 if machine else 1)
+    assert len([trunk for trunk in cloud.network.trunks()
+                if trunk.name.startswith(NAME)]) == 3
+
+
+def _deploy(lab):
+    """Deploy one of the machines; what boots is on the right disk."""
+    name = f'{NAME}-compute-0'
+    shown = progress.Progress(name)
+    lab.nodes.connection.baremetal.update_node(name, automated_clean=False)
+    with shown.stage(f'{name}: deployment') as stage:
+        lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
+        lab.nodes.provision(name, 'provide', 'available', stage, 120)
+        lab.nodes.deploy(name, stage)
+        line = lab.wait_for_system(name, stage, PATIENCE)
+    assert 'root on /dev/vda' in line
+
+
+def _move_virtual_ip(lab, cloud):
+    """See the address answer, take its owner away, and see it move."""
+    shown = progress.Progress('virtual IP')
+    with shown.stage('virtual IP') as stage, _on_network(lab) as device:
+        stage.waiting('keepalived')
+        ports = {port.mac_address: port for port in cloud.network.ports()
+                 if port.name.startswith(f'{NAME}-control-')}
+        first = _wait_for_owner(device, ports)
+        cloud.compute.stop_server(first.device_id)
+        stage.waiting('the other one')
+        second = _wait_for_owner(device, {
+            mac: port for mac, port in ports.items() if port != first})
+        stage.note(f'{VIRTUAL_IP} went from {first.name} to {second.name}')
+
+
+@contextlib.contextmanager
+def _on_network(lab):
+    """Have this machine on the servers' network."""
+    name = f'{NAME}-service'
+    device = network.plug_network(lab.cloud, name, OURS)
+    try:
+        yield device
+    finally:
+        network.unplug_network(lab.cloud, name)
+
+
+def _wait_for_owner(device, ports):
+    """Wait until one of the ports answers at the virtual IP."""
+    def owner():
+        subprocess.run(['ip', 'neighbour', 'flush', 'dev', device],
+                       check=True)
+        try:
+            socket.create_connection((VIRTUAL_IP, SSH), timeout=2).close()
+        except OSError:
+            return None
+        known = subprocess.run(
+            ['ip', 'neighbour', 'show', VIRTUAL_IP, 'dev', device],
+            check=True, stdout=subprocess.PIPE, text=True).stdout
+        found = re.search('lladdr ([0-9a-f:]+)', known)
+        return found and ports.get(found[1])
+
+    return processes.wait_for(owner, PATIENCE, f'a server at {VIRTUAL_IP}',
+                              interval=1)

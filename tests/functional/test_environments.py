@@ -1,0 +1,360 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Environments in a real Keystone, Glance, Neutron and Nova.
+
+QUINTUPLEO_INTERRUPTIONS tells how many creations are killed, and
+QUINTUPLEO_SEED when.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import textwrap
+import time
+
+import pytest
+
+from onebox import lab
+from quintupleo_power.environments import mark
+from tests import projects
+
+pytestmark = pytest.mark.newest
+
+INTERRUPTIONS = int(os.environ.get('QUINTUPLEO_INTERRUPTIONS', 4))
+EXTERNAL = 'environments-external'
+NAME = 'functional'
+FILE = f'''
+networks:
+  provision:
+    physical_network: physnet1
+    subnets: [{{cidr: 192.0.2.0/24, gateway: false}}]
+  tenant:
+    mtu: 1400
+    port_security: true
+    subnets:
+    - {{cidr: 198.51.100.0/24, gateway: 198.51.100.1, dhcp: true}}
+    - {{cidr: '2001:db8::/64', dhcp: true, ipv6_mode: dhcpv6-stateful}}
+routers:
+  edge: {{networks: [tenant], external_network: {EXTERNAL}}}
+roles:
+  control:
+    kind: server
+    image: quintupleo-empty-bios
+    flavor: tiny
+    user_data: boot.sh
+    nics:
+    - {{network: tenant, floating_ip: {EXTERNAL}, mac: 0a:00:27}}
+  compute:
+    count: 2
+    flavor: {{vcpus: 1, ram: 64, disk: 1}}
+    boot_mode: uefi
+    server_group: soft-anti-affinity
+    resource_class: quick
+    capabilities: {{profile: compute}}
+    nics:
+    - network: provision
+      trunk: [{{network: tenant, segmentation_id: 5}}]
+    - {{network: tenant, fixed_ip: release}}
+virtual_ips:
+  api: {{network: tenant, roles: [control], address: 198.51.100.99}}
+ports:
+  undercloud: {{network: provision, address: 192.0.2.9}}
+'''
+
+
+class Project:
+    """The tenant of the host cloud, and the commands.
+
+    :ivar cloud: its openstacksdk connection.
+    """
+
+    def __init__(self, deployment, folder):
+        self.deployment = deployment
+        self.cloud = deployment.cloud
+        self._folder = pathlib.Path(folder)
+        self.path = self.write('environment.yaml', FILE)
+        self.write('boot.sh', '#!/bin/sh\n')
+
+    def write(self, name, text):
+        """Write a file beside the environment's."""
+        path = self._folder / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def run(self, *words, check=True, cloud=lab.CLOUD):
+        """Run a command; what it prints is JSON."""
+        done = self.deployment.host_cloud.client(
+            'quintupleo', 'environment', *words, cloud=cloud, check=check)
+        if not check:
+            assert 'Traceback' not in done.stderr, done.stderr
+            return done
+        return json.loads(done.stdout) if '-f' in words else done.stdout
+
+    def create(self, *words, path=None, **kwargs):
+        """Run "environment create"."""
+        return self.run('create', path or self.path, '--name', NAME,
+                        '--wait', '-f', 'json', *words, **kwargs)
+
+    def things(self, name=NAME):
+        """What of the project carries the environment's mark, by kind."""
+        neutron = self.cloud.network
+        project = self.cloud.current_project_id
+        return {what: [
+            each for each in getattr(neutron, what)(project_id=project)
+            if (mark.of_description(each.description) or (None,))[0] == name]
+            for what in ('networks', 'ports', 'trunks', 'routers', 'ips')}
+
+    def servers(self):
+        """The servers by name."""
+        return {server.name: server
+                for server in self.cloud.compute.servers()
+                if (mark.of_metadata(server.metadata) or (None,))[0] == NAME}
+
+
+@pytest.fixture
+def project(deployment, tmp_path):
+    """A project that has to hold in the end what it held before."""
+    admin = deployment.admin.network
+    external = admin.find_network(EXTERNAL)
+    if external is None:
+        external = admin.create_network(
+            name=EXTERNAL, is_router_external=True,
+            is_port_security_enabled=False)
+        admin.create_subnet(network_id=external.id, ip_version=4,
+                            cidr='203.0.113.0/24', is_dhcp_enabled=False)
+    found = Project(deployment, tmp_path)
+    before = projects.holdings(found.cloud)
+    yield found
+    found.run('delete', NAME)
+    assert projects.holdings(found.cloud) == before
+    admin.delete_network(external.id)
+
+
+def test_life(project):
+    plan = project.create('--dry-run')
+    assert f'{NAME}-compute-1' in plan['to_make']
+    assert {row['what']: row['needed'] for row in plan['quota']}[
+        'servers'] == 3
+    assert not project.servers()
+
+    made = project.create()
+    assert made['status'] == 'COMPLETE'
+    assert {each['name']: each['status'] for each in made['servers']} == {
+        f'{NAME}-control-0': 'ACTIVE', f'{NAME}-compute-0': 'SHUTOFF',
+        f'{NAME}-compute-1': 'SHUTOFF'}
+    _check_networking(project)
+
+    again = project.create()
+    assert [each['id'] for each in again['servers']] == [
+        each['id'] for each in made['servers']]
+    assert project.run('list', '-f', 'json')[0]['Status'] == 'COMPLETE'
+
+    more = project.run('scale', NAME, 'compute', '3', '--wait', '-f', 'json')
+    assert len(more['servers']) == 4
+    project.run('scale', NAME, 'compute', '1', '--wait', '-f', 'json')
+    assert set(project.servers()) == {f'{NAME}-control-0',
+                                      f'{NAME}-compute-0'}
+    assert len(project.things()['trunks']) == 1
+
+
+def _check_networking(project):
+    """Compare what Neutron has with the file."""
+    ports = {port.name: port for port in project.things()['ports']}
+    networks = {each.name: each for each in project.things()['networks']}
+    assert networks[f'{NAME}-tenant'].mtu == 1400
+    assert networks[f'{NAME}-tenant'].is_port_security_enabled
+    assert not networks[f'{NAME}-provision'].is_port_security_enabled
+    assert all(mark.tag(NAME) in each.tags for each in networks.values())
+    control, pxe, quiet, vlan = (ports[f'{NAME}-{name}'] for name in (
+        'control-0-0', 'compute-0-0', 'compute-0-1', 'compute-0-0-5'))
+    assert control.mac_address.startswith('0a:00:27')
+    assert {pair['ip_address'] for pair in control.allowed_address_pairs} == {
+        address['ip_address'] for address in ports[f'{NAME}-api'].fixed_ips}
+    assert not pxe.is_port_security_enabled
+    assert pxe.mac_address.startswith('52:54:00')
+    assert vlan.mac_address == pxe.mac_address
+    assert not quiet.fixed_ips
+    trunk = next(each for each in project.things()['trunks']
+                 if each.port_id == pxe.id)
+    assert [(each['port_id'], each['segmentation_id'])
+            for each in trunk.sub_ports] == [(vlan.id, 5)]
+    assert [address['ip_address'] for address
+            in ports[f'{NAME}-undercloud'].fixed_ips] == ['192.0.2.9']
+    floating, = project.things()['ips']
+    assert floating.port_id == control.id
+    router, = project.things()['routers']
+    assert project.cloud.network.find_port(
+        control.id) and router.external_gateway_info
+
+
+def test_enrolment(project):
+    project.create()
+    nodes = project.deployment.api
+    words = ('enroll', NAME, '--os-baremetal-endpoint',
+             project.deployment.ironic.api_url, '--host-cloud', lab.CLOUD,
+             '-f', 'json')
+    try:
+        first = project.run(*words)
+        assert {row['Outcome'] for row in first} == {'enrolled'}
+        assert [row['Name'] for row in first] == [f'{NAME}-compute-0',
+                                                  f'{NAME}-compute-1']
+        assert {row['Outcome'] for row in project.run(*words)} == {
+            'already enrolled'}
+        node = nodes.get_node(first[0]['UUID'])
+        assert node.driver_info == {
+            'quintupleo_server': project.servers()[node.name].id,
+            'quintupleo_cloud': lab.CLOUD}
+        assert (node.driver, node.resource_class) == ('quintupleo', 'quick')
+        assert node.properties['capabilities'] == (
+            'boot_mode:uefi,profile:compute')
+        ports = {port.address: port for port in nodes.ports(
+            node=node.id, details=True)}
+        macs = {port.mac_address for port in project.things()['ports']
+                if port.name in (f'{NAME}-compute-0-0',
+                                 f'{NAME}-compute-0-1')}
+        assert set(ports) == macs
+        assert sorted((port.is_pxe_enabled, port.physical_network)
+                      for port in ports.values()) == [
+            (False, None), (True, 'physnet1')]
+        # The driver finds all that it needs in it.
+        project.deployment.manage(node)
+        assert nodes.get_node(node.id).power_state == 'power off'
+    finally:
+        for node in nodes.nodes():
+            if node.name.startswith(NAME):
+                nodes.delete_node(node.id)
+
+
+def test_two_projects(project):
+    """One name in two projects is two environments."""
+    path = project.write('small.yaml', '''
+        networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}
+        roles: {}
+        ports: {mine: {network: one}}
+        ''')
+    admin = project.deployment.admin
+    before = projects.holdings(admin)
+    project.create(path=path)
+    project.create(path=path, cloud=lab.ADMIN)
+    project.run('delete', NAME, cloud=lab.ADMIN)
+    assert projects.holdings(admin) == before
+    assert project.run('show', NAME, '-f', 'json')['status'] == 'COMPLETE'
+
+
+def test_quota(project):
+    admin, tenant = project.deployment.admin, project.cloud
+    before = projects.holdings(tenant)
+    used = len(list(tenant.network.ports(
+        project_id=tenant.current_project_id)))
+    quota = admin.network.get_quota(tenant.current_project_id)
+    admin.network.update_quota(tenant.current_project_id, ports=used + 3)
+    try:
+        for words in ((), ('--dry-run',)):
+            failed = project.create(*words, check=False)
+            assert failed.returncode == 1
+            assert (f'the quota of ports does not suffice: 10 more are '
+                    f'needed, and {used} of {used + 3} are in use'
+                    in failed.stderr)
+            assert projects.holdings(tenant) == before
+    finally:
+        admin.network.update_quota(tenant.current_project_id,
+                                   ports=quota.ports)
+
+
+def test_server_that_cannot_be_built(project):
+    admin = project.deployment.admin.compute
+    flavor = admin.create_flavor(name='environments-huge', vcpus=999999,
+                                 ram=64, disk=1)
+    try:
+        failed = project.create(path=project.write('huge.yaml', '''
+            roles: {a: {flavor: environments-huge}}
+            '''), check=False)
+        assert failed.returncode == 1
+        assert (f'Nova did not build server {NAME}-a-0' in failed.stderr
+                and 'No valid host was found' in failed.stderr)
+        assert project.run('list', '-f', 'json')[0]['Status'] == 'INCOMPLETE'
+    finally:
+        admin.delete_flavor(flavor)
+
+
+def test_somebody_elses_port_stays(project):
+    project.create(path=project.write('small.yaml', '''
+        networks: {one: {}}
+        roles: {}
+        '''))
+    network, = project.things()['networks']
+    mine = project.cloud.network.create_port(network_id=network.id,
+                                             name='mine')
+    try:
+        failed = project.run('delete', NAME, check=False)
+        assert failed.returncode == 1
+        assert (f'Not removed: network {NAME}-one ({network.id})'
+                in failed.stderr)
+        assert project.cloud.network.get_port(mine.id)
+    finally:
+        project.cloud.network.delete_port(mine)
+
+
+def test_sweep(project):
+    project.create(path=project.write('small.yaml', 'roles: {}\n'))
+    project.run('delete', '--older-than', '1h')
+    assert project.run('show', NAME, '-f', 'json')['name'] == NAME
+    time.sleep(1.1)  # It has to be older than a second.
+    assert 'removed' in project.run('delete', '--older-than', '1s',
+                                    '--prefix', NAME)
+    assert 'There is no environment' in project.run(
+        'show', NAME, check=False).stderr
+
+
+def test_interruptions(project):
+    """A creation that is killed at any moment is gone on with, or removed."""
+    seed = int(os.environ.get('QUINTUPLEO_SEED', random.randrange(10 ** 6)))
+    chosen = random.Random(seed)
+    before = projects.holdings(project.cloud)
+    began = time.monotonic()
+    project.create()
+    whole = time.monotonic() - began
+    project.run('delete', NAME)
+    told = []
+    for number in range(INTERRUPTIONS):
+        delay = chosen.uniform(0.2, whole)
+        _create_and_kill(project, delay)
+        left = sum(len(things) for things in project.things().values())
+        then = chosen.choice(['create', 'delete'])
+        told.append(f'killed after {delay:.1f} s with {left} things in '
+                    f'Neutron, then {then}')
+        print(f'QUINTUPLEO_SEED={seed}, {number}: {told[-1]}')
+        if then == 'create':
+            assert project.create()['status'] == 'COMPLETE', told
+            assert len(project.servers()) == 3, told
+            _check_networking(project)
+        project.run('delete', NAME)
+        assert projects.holdings(project.cloud) == before, told
+
+
+def _create_and_kill(project, delay):
+    """Run "environment create", and end it with SIGKILL."""
+    service = project.deployment.ironic
+    with subprocess.Popen(
+            [service.venv / 'bin' / 'openstack', '--os-cloud', lab.CLOUD,
+             'quintupleo', 'environment', 'create', project.path, '--name',
+             NAME, '--wait'], env=service.environment(),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True) as client:
+        try:
+            client.wait(delay)
+        except subprocess.TimeoutExpired:
+            os.killpg(client.pid, signal.SIGKILL)
