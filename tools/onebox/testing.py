@@ -55,6 +55,7 @@ WITH_RELEASES = ('unit', 'functional')
 # What goes through a whole Ironic: the least that is run with a release. The
 # other functional tests have the driver in their own process, and take long.
 ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_power.py')
+MOST_FAILURES = 10
 # What a line of a service's log has that tells of trouble.
 COMPLAINTS = (' ERROR ', ' CRITICAL ', '[ERROR]', '[error]',
               'MessagingTimeout')
@@ -154,6 +155,9 @@ class Tests:
         if tier == 'e2e':
             # A test goes on where the one before it ended.
             command += ['--exitfirst']
+        elif tier == 'functional':
+            # A cloud that has broken would let each test wait in vain.
+            command += [f'--maxfail={MOST_FAILURES}']
         if release != releases.NEWEST:
             command += ['-m', 'not newest', '--ignore', TESTS_OF_TOOLS]
         if cloud:
