@@ -80,13 +80,15 @@ class Environments:
     """The environments of one project of a host cloud."""
 
     def __init__(self, connection, shown, concurrency=patience.CONCURRENCY,
-                 timeout=TIMEOUT):
+                 timeout=TIMEOUT, removal_timeout=remover.PATIENCE):
         """Use a connection.
 
         :param connection: an openstacksdk ``Connection``.
         :param shown: the :class:`progress.Progress`.
         :param concurrency: how many requests may be under way at once.
         :param timeout: seconds to wait for one server or volume.
+        :param removal_timeout: seconds for which the removal of one thing is
+            tried again.
         """
         self._connection = connection
         self._shown = shown
@@ -95,7 +97,7 @@ class Environments:
         self._records = record.Records(connection, self._patience)
         self._inventory = inventory.Inventory(connection, self._patience)
         self._remover = remover.Remover(connection, self._patience,
-                                        self._inventory)
+                                        self._inventory, removal_timeout)
 
     def forecast(self, wanted, name):
         """Tell what would be made, and what it costs.

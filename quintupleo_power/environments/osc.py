@@ -36,6 +36,7 @@ from quintupleo_power.environments import owners
 from quintupleo_power.environments import patience
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
+from quintupleo_power.environments import remover
 from quintupleo_power.environments import schema
 
 _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
@@ -101,7 +102,8 @@ def _environments(app, parsed_args):
         yield environment.Environments(
             app.client_manager.sdk_connection, shown,
             getattr(parsed_args, 'concurrency', patience.CONCURRENCY),
-            getattr(parsed_args, 'timeout', environment.TIMEOUT))
+            getattr(parsed_args, 'timeout', environment.TIMEOUT),
+            getattr(parsed_args, 'removal_timeout', remover.PATIENCE))
     except (failures.Failure, document.DocumentError,
             conversion.ConversionError) as exc:
         shown.end()
@@ -149,12 +151,16 @@ def _age(text):
 _age.__name__ = 'age such as 90m, 6h or 2d'
 
 
-def _add_pace(parser):
+def _add_concurrency(parser):
     parser.add_argument(
         '--concurrency', metavar='<number>', type=_positive,
         default=patience.CONCURRENCY,
         help=_('Requests that may be under way at once '
                '(default: %(default)s)'))
+
+
+def _add_pace(parser):
+    _add_concurrency(parser)
     parser.add_argument(
         '--timeout', metavar='<seconds>', type=_positive,
         default=environment.TIMEOUT,
@@ -326,7 +332,12 @@ class DeleteEnvironment(command.Command):
             '--prefix', metavar='<text>', default='',
             help=_('With --older-than and without names: only those whose '
                    'names begin with it'))
-        _add_pace(parser)
+        _add_concurrency(parser)
+        parser.add_argument(
+            '--timeout', metavar='<seconds>', type=_positive,
+            dest='removal_timeout', default=remover.PATIENCE,
+            help=_('How long to try again to remove what is still in use '
+                   '(default: %(default)s)'))
         return parser
 
     def take_action(self, parsed_args):

@@ -265,7 +265,7 @@ def test_quota(project):
         for words in ((), ('--dry-run',)):
             failed = project.create(*words, check=False)
             assert failed.returncode == 1
-            assert (f'the quota of ports does not suffice: 10 more are '
+            assert (f'the quota of ports does not suffice: 11 more are '
                     f'needed, and {used} of {used + 3} are in use'
                     in failed.stderr)
             assert projects.holdings(tenant) == before
@@ -299,7 +299,7 @@ def test_somebody_elses_port_stays(project):
     mine = project.cloud.network.create_port(network_id=network.id,
                                              name='mine')
     try:
-        failed = project.run('delete', NAME, check=False)
+        failed = project.run('delete', NAME, '--timeout', '3', check=False)
         assert failed.returncode == 1
         assert (f'Not removed: network {NAME}-one ({network.id})'
                 in failed.stderr)

@@ -528,11 +528,9 @@ class DeleteTestCase(EnvironmentTestCase):
         network = next(each for each in self.cloud.all('network')
                        if each.name == 'env-tenant')
         self.cloud.add('port', name='mine', network_id=network.id)
-        with mock.patch.object(remover, 'PATIENCE', 0), self.assert_failure(
-                'Not removed: network env-tenant', 'has ports'):
-            environments = self.environments()
-            environments._remover._longest = 0
-            environments.delete('env')
+        with self.assert_failure('Not removed: network env-tenant',
+                                 'has ports'):
+            self.environments(removal_timeout=0).delete('env')
 
     def test_leftovers_without_a_record(self):
         self.create()

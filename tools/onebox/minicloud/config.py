@@ -221,6 +221,8 @@ def neutron(cloud):
             'rpc_workers': 1,
             'rpc_state_report_workers': 0,
             'dhcp_agent_notification': False,
+            'agent_down_time': 600,
+            'rpc_response_timeout': 180,
             'notify_nova_on_port_status_changes': True,
         },
         'database': storage(cloud, 'neutron'),
@@ -281,6 +283,9 @@ def nova(cloud):
             'initial_disk_allocation_ratio': 20.0,
             # A rescued server stays so: it is what the driver relies on.
             'rescue_timeout': 0,
+            # A machine that others load heavily is late, not down.
+            'service_down_time': 600,
+            'rpc_response_timeout': 180,
             'vif_plugging_timeout': 60,
             # There is no other host.
             'allow_resize_to_same_host': True,
