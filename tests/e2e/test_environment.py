@@ -33,8 +33,8 @@ from tests import projects
 NAME = 'env'
 IMAGE = 'environment-keepalived'
 GROUP = 'environment-vrrp'
-VIRTUAL_IP = '198.51.100.100'
-OURS = '198.51.100.200/24'
+VIRTUAL_IP = '10.250.77.100'
+OURS = '10.250.77.200/24'
 VRRP, SSH = '112', 22
 PATIENCE = 600
 FILE = f'''
@@ -43,9 +43,9 @@ networks:
   provision: {{existing: quintupleo-provision, physical_network: physnet1}}
   service:
     port_security: true
-    subnets: [{{cidr: 198.51.100.0/24, gateway: false}}]
+    subnets: [{{cidr: 10.250.77.0/24, gateway: false}}]
   storage:
-    subnets: [{{cidr: 203.0.113.0/24, gateway: false}}]
+    subnets: [{{cidr: 10.250.78.0/24, gateway: false}}]
 roles:
   compute: &machine
     count: 2
@@ -76,7 +76,7 @@ ports:
 # The device has the address that Neutron gave the port: it is on the config
 # drive.
 USER_DATA = f'''#!/bin/sh
-device=$(ip -o -4 address show to 198.51.100.0/24 | cut -d ' ' -f 2)
+device=$(ip -o -4 address show to 10.250.77.0/24 | cut -d ' ' -f 2)
 cat >/etc/keepalived/keepalived.conf <<EOF
 vrrp_instance api {{
     state BACKUP

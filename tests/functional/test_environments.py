@@ -238,6 +238,26 @@ def test_enrolment(project):
                 nodes.delete_node(node.id)
 
 
+def test_conversion(project):
+    """Nodes of a virtual BMC are found by what Neutron knows of them."""
+    project.create(path=project.write('one.yaml', '''
+        networks: {one: {}}
+        roles: {a: {flavor: tiny, nics: [{network: one}]}}
+        '''))
+    port, = project.things()['ports']
+    server, = project.servers().values()
+    source = project.write('nodes.json', json.dumps({'nodes': [
+        {'name': 'by-mac', 'pm_type': 'ipmi', 'pm_addr': '192.0.2.7',
+         'pm_password': 'hidden-word', 'mac': [port.mac_address]}]}))
+    done = project.deployment.openstack(
+        'quintupleo', 'nodes', 'convert', source, '--host-cloud', lab.CLOUD)
+    node, = json.loads(done.stdout)['nodes']
+    assert node['driver_info'] == {'quintupleo_server': server.id,
+                                   'quintupleo_cloud': lab.CLOUD}
+    assert [each['address'] for each in node['ports']] == [port.mac_address]
+    assert 'hidden-word' not in done.stdout + done.stderr
+
+
 def test_two_projects(project):
     """One name in two projects is two environments."""
     path = project.write('small.yaml', '''
