@@ -43,7 +43,7 @@ import report  # noqa: E402
 
 NAME = 'benchmark'
 FILE = '''
-networks: {{provision: {{}}}}
+networks: {{provision: {{subnets: [{{cidr: 192.0.2.0/24}}]}}}}
 roles:
   machine: {{flavor: tiny, count: {count}, nics: [{{network: provision}}]}}
 '''
@@ -67,6 +67,8 @@ class Benchmark:
         neutron, nova = self._connection.network, self._connection.compute
         network = neutron.create_network(
             name=NAME, is_port_security_enabled=False)
+        neutron.create_subnet(network_id=network.id, ip_version=4,
+                              cidr='192.0.2.0/24', is_dhcp_enabled=False)
         ports = []
 
         def make(index):
@@ -95,6 +97,9 @@ class Benchmark:
         """Stop each server once it is built, and wait for that."""
         nova, asked = self._connection.compute, set()
         while True:
+            for future in made:
+                if future.done():
+                    future.result()
             servers = list(nova.servers())
             wrong = [server.name for server in servers
                      if server.status == 'ERROR']
@@ -102,8 +107,6 @@ class Benchmark:
                 raise system.Error('In ERROR: ' + ', '.join(wrong))
             if sum(server.status == 'SHUTOFF' and not server.task_state
                    for server in servers) == number:
-                for future in made:
-                    future.result()
                 return
             for server in servers:
                 if server.status == 'ACTIVE' and server.id not in asked:

@@ -25,6 +25,8 @@ from quintupleo_power.environments import inventory
 # Nova's image property that its scheduler compares with a host's hypervisor.
 HYPERVISOR_TYPE = 'img_hv_type'
 _FIRMWARE = 'hw_firmware_type'
+# Neutron's extension by which Nova knows that a port was to have no address.
+_WITHOUT_ADDRESS = 'ip_allocation'
 
 
 @dataclasses.dataclass
@@ -119,6 +121,7 @@ class _Chooser:
             self._role(role, where, found)
             for nic in role.nics:
                 external[nic.floating_ip] = where
+                self._check_addresses(nic, wanted, where)
                 for name in nic.security_groups:
                     found.others['security group', name] = self._id(
                         'security group', name, where)
@@ -138,6 +141,23 @@ class _Chooser:
         if role.availability_zone:
             self._check_availability_zone(role.availability_zone, where)
         self._check_volumes(role, where, found)
+
+    def _check_addresses(self, nic, wanted, where):
+        """Refuse a port without an address where Nova does not take it."""
+        network = next(each for each in wanted.networks
+                       if each.name == nic.network)
+        if network.existing is not None or network.subnets:
+            return
+        if 'extensions' not in self._known:
+            self._known['extensions'] = {
+                each.alias for each in self._call(lambda: list(
+                    self._connection.network.extensions()))}
+        if _WITHOUT_ADDRESS not in self._known['extensions']:
+            self.problems.append(
+                f'{where}: network "{network.name}" has no subnets, and in '
+                'this cloud Nova takes only ports with an address: add a '
+                'subnet; "fixed_ip: release" gives its addresses back once '
+                'the servers are built')
 
     def _check_volumes(self, role, where, found):
         disks = [*filter(None, [role.root_volume]), *role.disks]

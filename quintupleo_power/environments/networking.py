@@ -162,6 +162,9 @@ class Networking:
     def _port(self, item, made):
         nic = item.what
         attributes = {}
+        if item.network.existing is None and not item.network.subnets:
+            # Nova takes a port without an address if that was asked for.
+            attributes['fixed_ips'] = []
         if nic.port_security is not None:
             attributes['is_port_security_enabled'] = nic.port_security
         if nic.security_groups:

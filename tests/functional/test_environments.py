@@ -241,7 +241,7 @@ def test_enrolment(project):
 def test_conversion(project):
     """Nodes of a virtual BMC are found by what Neutron knows of them."""
     project.create(path=project.write('one.yaml', '''
-        networks: {one: {}}
+        networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}
         roles: {a: {flavor: tiny, nics: [{network: one}]}}
         '''))
     port, = project.things()['ports']
@@ -308,6 +308,17 @@ def test_server_that_cannot_be_built(project):
         assert project.run('list', '-f', 'json')[0]['Status'] == 'INCOMPLETE'
     finally:
         admin.delete_flavor(flavor)
+
+
+def test_network_without_subnets(project):
+    """This Neutron does not tell Nova that a port is to have no address."""
+    before = projects.holdings(project.cloud)
+    failed = project.create(path=project.write('bare.yaml', '''
+        networks: {one: {}}
+        roles: {a: {flavor: tiny, nics: [{network: one}]}}
+        '''), check=False)
+    assert 'network "one" has no subnets' in failed.stderr
+    assert projects.holdings(project.cloud) == before
 
 
 def test_somebody_elses_port_stays(project):

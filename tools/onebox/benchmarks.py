@@ -27,7 +27,7 @@ from onebox import system
 FOLDER = ironic.REPOSITORY / 'benchmarks'
 QUICKSTART = ironic.REPOSITORY / 'tools' / 'quickstart'
 REQUIREMENTS = ('openstacksdk==4.*', 'matplotlib==3.*', 'jsonschema==4.*',
-                'tenacity==9.*')
+                'tenacity==9.*', 'oslo.log>=8', 'oslo.utils>=9')
 # The hypervisor of the cloud that each runs in, None for tools/quickstart.
 HYPERVISORS = {
     'deployment': None,

@@ -70,6 +70,7 @@ class FakeConnection:
         self.quota = {}
         self.build_errors = 0
         self.has_trunks = trunks
+        self.extensions = ['ip_allocation']
         self.deaf = False
         self._lock = threading.RLock()
         self._moments = itertools.count(1)
@@ -176,6 +177,9 @@ class Network(Service):
         if not self._cloud.has_trunks:
             raise exceptions.NotFoundException('no trunks', http_status=404)
         return self._cloud.all('trunk', project_id=project_id)
+
+    def extensions(self):
+        return [Thing(alias=alias) for alias in self._cloud.extensions]
 
     def find_network(self, name, ignore_missing):
         return self._cloud.find('network', name, ignore_missing)

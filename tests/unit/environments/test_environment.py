@@ -433,6 +433,16 @@ class ChoicesTestCase(EnvironmentTestCase):
             self.create('roles: {a: {kind: server, image: large, flavor: '
                         'small}}')
 
+    def test_network_without_subnets(self):
+        text = ('networks: {one: {}}\n'
+                'roles: {a: {flavor: small, nics: [{network: one}]}}')
+        self.create(text)
+        self.assertEqual([], self.port('env-a-0-0').fixed_ips)
+        self.cloud.extensions = []
+        with self.assert_failure('network "one" has no subnets', 'add a '
+                                 'subnet; "fixed_ip: release"'):
+            self.create(text, 'other')
+
     def test_no_block_storage(self):
         self.cloud = fake_cloud(volumes=False, trunks=False)
         with self.assert_failure('has no block storage service'):
