@@ -71,9 +71,13 @@ class Forecast:
     costs: list
 
     def names(self):
-        """The names of what would be made."""
-        return [mark.name(self.name, item.key) for item in self.missing
-                if item.kind not in (plan.INTERFACE, plan.FLOATING_IP)]
+        """The names of what would be made, by what it is."""
+        found = {}
+        for item in self.missing:
+            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
+                found.setdefault(plan.TITLES[item.kind], []).append(
+                    mark.name(self.name, item.key))
+        return found
 
 
 class Environments:

@@ -18,6 +18,7 @@ import json
 import re
 import sys
 
+from cliff import columns
 import openstack
 from osc_lib.cli import format_columns
 from osc_lib.command import command
@@ -176,12 +177,28 @@ def _add_wait(parser):
                'later'))
 
 
+class _Lines(columns.FormattableColumn):
+    """A list that people read as lines, and programs as it is."""
+
+    def __init__(self, value, line):
+        super().__init__(value)
+        self._line = line
+
+    def human_readable(self):
+        """The entries as lines."""
+        return '\n'.join(
+            self._line.format(**{
+                name: ', '.join(value) if isinstance(value, list) else value
+                for name, value in each.items()})
+            for each in self._value)
+
+
 def _summary(found):
     """An environment for ShowOne."""
     servers = [{
         'name': each.body.name, 'id': each.id,
         'role': each.key.split('.')[1], 'status': each.body.status,
-        'addresses': ', '.join(_addresses(found, each))}
+        'addresses': _addresses(found, each)}
         for each in found.all(plan.SERVER)]
     columns = {
         'name': found.name,
@@ -190,8 +207,9 @@ def _summary(found):
         'roles': format_columns.DictColumn(
             {role.name: f'{role.count} ({role.kind})'
              for role in found.definition.roles} if found.definition else {}),
-        'servers': format_columns.ListDictColumn(
-            sorted(servers, key=lambda each: _natural(each['name']))),
+        'servers': _Lines(
+            sorted(servers, key=lambda each: _natural(each['name'])),
+            '{name} {status} {id}'),
         'networks': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.NETWORK)}),
         'virtual_ips': format_columns.DictColumn(
@@ -276,13 +294,16 @@ class CreateEnvironment(command.ShowOne):
 def _forecast(found):
     return ('name', 'to_make', 'quota'), (
         found.name,
-        format_columns.ListColumn(found.names()),
-        format_columns.ListDictColumn([
+        _Lines([{'what': what, 'names': sorted(names, key=_natural)}
+                for what, names in found.names().items()],
+               '{what}: {names}'),
+        _Lines([
             {'what': each.what, 'needed': each.needed,
              'used': _or_unknown(each.used),
              'limit': 'none' if each.used is not None and each.limit is None
                       else _or_unknown(each.limit)}
-            for each in found.costs]))
+            for each in found.costs],
+            '{what}: {needed} needed, {used} in use, limit {limit}'))
 
 
 def _or_unknown(number):
@@ -459,7 +480,17 @@ def _baremetal(app, parsed_args):
                 cloud=parsed_args.os_baremetal_cloud).baremetal
         except openstack.exceptions.ConfigException as exc:
             raise failures.Failure(f'--os-baremetal-cloud: {exc}')
-    return app.client_manager.sdk_connection.baremetal
+    connection = app.client_manager.sdk_connection
+    try:
+        if connection.baremetal.get_endpoint():
+            return connection.baremetal
+    except failures.CLOUD_ERRORS:
+        # openstacksdk says in its way that there is none.
+        pass
+    raise failures.Failure(
+        'The host cloud has no Ironic of its own: say which one is to have '
+        'the nodes with --os-baremetal-cloud or --os-baremetal-endpoint, or '
+        'write a file with -o')
 
 
 def _write(app, path, content):

@@ -145,7 +145,8 @@ def project(deployment, tmp_path):
 
 def test_life(project):
     plan = project.create('--dry-run')
-    assert f'{NAME}-compute-1' in plan['to_make']
+    assert f'{NAME}-compute-1' in next(
+        row['names'] for row in plan['to_make'] if row['what'] == 'servers')
     assert {row['what']: row['needed'] for row in plan['quota']}[
         'servers'] == 3
     assert not project.servers()

@@ -50,6 +50,9 @@ class FakeIronic:
         self.faults = {}
         self._requests = 0
 
+    def get_endpoint(self):
+        return 'http://192.0.2.1:6385'
+
     def nodes(self, fields):
         return list(self.known)
 

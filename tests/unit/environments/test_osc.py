@@ -107,9 +107,15 @@ class CommandsTestCase(test_environment.EnvironmentTestCase):
         self.succeed('CreateEnvironment', self.path, '--name', 'env',
                      '--dry-run', '-f', 'json')
         found = json.loads(self.out)
-        self.assertIn('env-compute-1', found['to_make'])
+        self.assertIn({'what': 'servers', 'names': [
+            'env-compute-0', 'env-compute-1', 'env-control-0']},
+            found['to_make'])
         self.assertIn({'what': 'servers', 'needed': 3, 'used': 0,
                        'limit': 'none'}, found['quota'])
+        self.succeed('CreateEnvironment', self.path, '--name', 'env',
+                     '--dry-run', '-f', 'table')
+        self.assertIn('servers: 3 needed, 0 in use, limit none', self.out)
+        self.assertIn('servers: env-compute-0, env-compute-1', self.out)
         self.assertEqual([], self.added())
 
     def test_names(self):
@@ -192,6 +198,15 @@ class CommandsTestCase(test_environment.EnvironmentTestCase):
             self.fail_with('EnrollEnvironment', 'env',
                            '--os-baremetal-cloud', 'x',
                            says='--os-baremetal-cloud: no such cloud')
+
+    def test_enroll_without_an_ironic(self):
+        self.create()
+        for way in ({'return_value': None},
+                    {'side_effect': exceptions.ServiceDisabledException}):
+            with mock.patch.object(self.ironic, 'get_endpoint',
+                                   autospec=True, **way):
+                self.fail_with('EnrollEnvironment', 'env',
+                               says='has no Ironic of its own')
 
     def test_convert(self):
         self.create()
