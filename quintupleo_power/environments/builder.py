@@ -65,21 +65,27 @@ class Builder:
         :raises: failures.Failure.
         """
         self._adopt(found)
-        made = set(self._made)
-        tasks = []
-        for item in self._items.values():
-            if item.key not in made:
-                tasks.append(parallel.Task(
-                    item.key, lambda item=item: self._make(item), item.after))
-            if item.kind == plan.SERVER and wait and not (
-                    item.key in made and is_made(self._made[item.key])):
-                tasks.append(parallel.Task(
-                    plan.key(COMPLETE, item.key),
-                    lambda item=item: self._complete(item), (item.key,)))
+        tasks = [task for item in self._items.values()
+                 for task in self._tasks(item, wait)]
         self._shown.begin('making', collections.Counter(
             _title(task.name) for task in tasks))
         parallel.run(tasks, self._patience.stop,
                      lambda task: self._shown.done(_title(task.name)))
+
+    def _tasks(self, item, wait):
+        """What is to be done for an item."""
+        there = self._made.get(item.key)
+        if there is None:
+            yield parallel.Task(item.key, lambda: self._make(item),
+                                item.after)
+        elif item.kind == plan.VOLUME and not machines.is_usable(there):
+            # The run that asked for it may not have lived to see it.
+            yield parallel.Task(
+                item.key, lambda: self._machines.wait_for_volume(there))
+        if item.kind == plan.SERVER and wait and not (
+                there and is_made(there)):
+            yield parallel.Task(plan.key(COMPLETE, item.key),
+                                lambda: self._complete(item), (item.key,))
 
     def _adopt(self, found):
         """Go on with what is there, but for what cannot be used."""

@@ -125,7 +125,7 @@ class Machines:
         :raises: failures.Failure.
         """
         began = time.monotonic()
-        while volume.status not in ('available', 'in-use'):
+        while not is_usable(volume):
             if volume.status.startswith('error'):
                 raise failures.Failure(
                     f'Volume {volume.name} ({volume.id}) is in state '
@@ -241,6 +241,11 @@ class Machines:
                 f'{what[0].upper()}{what[1:]} is still {state} after '
                 f'{self._timeout} s: look at it, and create again with a '
                 'longer --timeout')
+
+
+def is_usable(volume):
+    """Whether a volume is there, for a server or in one."""
+    return volume.status in ('available', 'in-use')
 
 
 def _drive(volume_id, boot_index):

@@ -75,17 +75,6 @@ def items(wanted):
     return {item.key: item for item in _Plan(wanted).items()}
 
 
-def removed_by_scaling(wanted, found):
-    """The keys of a role's things that a smaller number leaves over.
-
-    :param wanted: the :class:`definition.Definition` with the new number.
-    :param found: keys of what is there.
-    :returns: a set of keys.
-    """
-    kept = items(wanted)
-    return {each for each in found if each not in kept}
-
-
 class _Plan:
     def __init__(self, wanted):
         self._wanted = wanted

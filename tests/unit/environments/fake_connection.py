@@ -303,6 +303,11 @@ class Compute(Service):
         return self._cloud.require('server', server_id)
 
     def create_server(self, **attributes):
+        for drive in attributes.get('block_device_mapping', ()):
+            if drive['source_type'] == 'volume' and self._cloud.require(
+                    'volume', drive['uuid']).status != 'available':
+                raise exceptions.BadRequestException(
+                    'the volume is not available', http_status=400)
         return self._create('server', {'status': 'BUILD', **attributes})
 
     def stop_server(self, server_id):
@@ -360,17 +365,16 @@ class BlockStorage(Service):
         return 'http://198.51.100.1' if self._present else None
 
     def volumes(self):
-        volumes = self._cloud.all('volume')
-        for volume in volumes:
-            if volume.status == 'creating':
-                volume.status = 'available'
-        return volumes
+        return self._cloud.all('volume')
 
     def create_volume(self, **attributes):
-        return self._create('volume', {'status': 'available', **attributes})
+        return self._create('volume', {'status': 'creating', **attributes})
 
     def get_volume(self, thing_id):
-        return self._cloud.require('volume', thing_id)
+        volume = self._cloud.require('volume', thing_id)
+        if volume.status == 'creating':
+            volume.status = 'available'
+        return volume
 
     def delete_volume(self, thing_id, ignore_missing):
         def check():

@@ -235,6 +235,19 @@ class CreateTestCase(EnvironmentTestCase):
         self.assertEqual(environment.COMPLETE, self.create().status)
         self.assertEqual('SHUTOFF', self.server('env-compute-1').status)
 
+    def test_volume_that_cinder_could_not_make(self):
+        with mock.patch.object(
+                self.cloud.block_storage, 'get_volume', autospec=True,
+                return_value=fake_connection.Thing(
+                    id='1', name='env-compute-0-1', status='error')), \
+                self.assert_failure('Volume env-compute-0-1 (1) is in state '
+                                    'error'):
+            self.create()
+        self.cloud.all('volume')[0].status = 'error'
+        self.assertEqual(environment.COMPLETE, self.create().status)
+        self.assertIn('To be removed, as it cannot be used: volume.compute.',
+                      self.shown.getvalue())
+
     def test_nova_cannot_build_a_server(self):
         self.cloud.build_errors = 1
         with self.assert_failure('Nova did not build server env-',
