@@ -13,10 +13,11 @@
 """Makes what is missing of an environment, and completes what is there."""
 
 import collections
+import functools
 import threading
 
+from quintupleo_power.environments import attachments
 from quintupleo_power.environments import machines
-from quintupleo_power.environments import mark
 from quintupleo_power.environments import networking
 from quintupleo_power.environments import parallel
 from quintupleo_power.environments import plan
@@ -25,8 +26,9 @@ from quintupleo_power.environments import remover
 _NEUTRON = (plan.NETWORK, plan.SUBNET, plan.ROUTER, plan.INTERFACE,
             plan.VIRTUAL_IP, plan.PORT, plan.SUBPORT, plan.TRUNK,
             plan.FLOATING_IP)
-# What is done with a server that is there.
-COMPLETE = 'complete'
+# What is done with a server that is there, and with what it has lost.
+COMPLETE, ATTACH = 'complete', 'attach'
+_TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
 
 
 class Builder:
@@ -45,6 +47,7 @@ class Builder:
         :param timeout: seconds to wait for one server or volume.
         """
         wanted = record.definition
+        self._nova = connection.compute
         self._patience = patience
         self._shown = shown
         self._items = plan.items(wanted)
@@ -67,6 +70,12 @@ class Builder:
         self._adopt(found)
         tasks = [task for item in self._items.values()
                  for task in self._tasks(item, wait)]
+        for key, server_id in attachments.lost(self._items, found).items():
+            # A trunk is made of a port that no server has yet.
+            trunk = key.replace(plan.PORT, plan.TRUNK, 1)
+            tasks.append(parallel.Task(
+                plan.key(ATTACH, key), functools.partial(
+                    self._attach, server_id, key), (key, trunk)))
         self._shown.begin('making', collections.Counter(
             _title(task.name) for task in tasks))
         parallel.run(tasks, self._patience.stop,
@@ -83,7 +92,7 @@ class Builder:
             yield parallel.Task(
                 item.key, lambda: self._machines.wait_for_volume(there))
         if item.kind == plan.SERVER and wait and not (
-                there and is_made(there)):
+                there and attachments.is_made(there)):
             yield parallel.Task(plan.key(COMPLETE, item.key),
                                 lambda: self._complete(item), (item.key,))
 
@@ -120,28 +129,30 @@ class Builder:
         server = self._machines.wait_built(self._made[item.key].id)
         if machines.is_baremetal(item):
             self._machines.switch_off(server)
-        for place, nic in enumerate(item.role.nics):
-            if nic.release_fixed_ip:
-                self._networking.release_addresses(self._made[plan.key(
-                    plan.PORT, *item.key.split('.')[1:], place)])
+        for key in item.after:
+            self._release_addresses(key)
         self._machines.set_made(server)
+
+    def _attach(self, server_id, key):
+        attachments.attach(self._nova, self._patience, server_id, key,
+                           self._made[key])
+        self._release_addresses(key)
+
+    def _release_addresses(self, key):
+        if (plan.kind(key) == plan.PORT
+                and self._items[key].what.release_fixed_ip):
+            self._networking.release_addresses(self._made[key])
 
 
 def _title(task):
-    kind = plan.kind(task)
-    return 'servers ready' if kind == COMPLETE else plan.TITLES[kind]
-
-
-def is_made(server):
-    """Whether a server was completed before, whatever it does now."""
-    return mark.MADE in (server.metadata or {})
+    return _TITLES[plan.kind(task)]
 
 
 def _is_broken(found):
     """Whether a thing never became what it was to be."""
     state = (getattr(found.body, 'status', None) or '').lower()
     if found.kind == plan.SERVER:
-        return state == 'error' and not is_made(found.body)
+        return state == 'error' and not attachments.is_made(found.body)
     return found.kind == plan.VOLUME and state.startswith('error')
 
 
@@ -162,5 +173,7 @@ def missing(wanted, found):
 
 def is_complete(wanted, found):
     """Whether all of an environment is there, and its servers completed."""
-    return not missing(wanted, found) and all(
-        is_made(each.body) for each in found if each.kind == plan.SERVER)
+    return (not missing(wanted, found)
+            and not attachments.lost(plan.items(wanted), found)
+            and all(attachments.is_made(each.body) for each in found
+                    if each.kind == plan.SERVER))

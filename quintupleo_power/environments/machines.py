@@ -206,14 +206,6 @@ class Machines:
         self._patience.call(self._nova.set_server_metadata, server.id,
                             **{mark.MADE: 'yes'})
 
-    def remove(self, server):
-        """Remove a server that Nova could not build."""
-        remove_server(self._nova, self._patience, server.id)
-        began = time.monotonic()
-        while self._watch.look(server.id, time.monotonic()) is not None:
-            self._require_time(
-                began, f'server {server.name} ({server.id})', 'there')
-
     def _wait(self, server_id, states):
         began = time.monotonic()
         while True:

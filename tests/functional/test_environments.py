@@ -390,3 +390,22 @@ def _create_and_kill(project, delay):
             client.wait(delay)
         except subprocess.TimeoutExpired:
             os.killpg(client.pid, signal.SIGKILL)
+
+
+def test_what_a_server_has_lost_it_gets_again(project):
+    path = project.write('two.yaml', '''
+        networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}
+        roles: {a: {flavor: tiny, nics: [{network: one},
+                                         {network: one, fixed_ip: release}]}}
+        ''')
+    project.create(path=path)
+    server, = project.servers().values()
+    project.cloud.network.delete_port(next(
+        port for port in project.things()['ports']
+        if port.name == f'{NAME}-a-0-1'))
+    assert project.run('show', NAME, '-f', 'json')['status'] == 'INCOMPLETE'
+    assert project.create(path=path)['status'] == 'COMPLETE'
+    ports = {port.name: port for port in project.cloud.network.ports(
+        device_id=server.id)}
+    assert set(ports) == {f'{NAME}-a-0-0', f'{NAME}-a-0-1'}
+    assert not ports[f'{NAME}-a-0-1'].fixed_ips

@@ -257,9 +257,7 @@ class Network(Service):
         self._delete('trunk', thing_id, check)
 
     def _port_in_use(self, port_id):
-        return any(network.get('port') == port_id
-                   for server in self._cloud.all('server')
-                   for network in server.networks if network != 'none')
+        return bool(self._cloud.things[port_id].device_id)
 
     def delete_port(self, thing_id, ignore_missing):
         def check():
@@ -308,7 +306,36 @@ class Compute(Service):
                     'volume', drive['uuid']).status != 'available':
                 raise exceptions.BadRequestException(
                     'the volume is not available', http_status=400)
-        return self._create('server', {'status': 'BUILD', **attributes})
+        return self._cloud.change(lambda: self._build(attributes))
+
+    def _build(self, attributes):
+        server = self._cloud.add('server', status='BUILD', **attributes)
+        if server.networks != 'none':
+            for network in server.networks:
+                self._cloud.things[network['port']].device_id = server.id
+        for drive in server.block_device_mapping or ():
+            if drive['source_type'] == 'volume':
+                self._attach(server.id, drive['uuid'])
+        return server
+
+    def _attach(self, server_id, volume_id):
+        volume = self._cloud.require('volume', volume_id)
+        if volume.attachments:
+            raise exceptions.BadRequestException('in use', http_status=400)
+        volume.attachments = [{'server_id': server_id}]
+        volume.status = 'in-use'
+
+    def post(self, url, json):
+        _, _, server_id, _ = url.split('/')
+        if 'volumeAttachment' in json:
+            self._cloud.change(lambda: self._attach(
+                server_id, json['volumeAttachment']['volumeId']))
+        else:
+            port = self._cloud.require(
+                'port', json['interfaceAttachment']['port_id'])
+            self._cloud.change(
+                lambda: setattr(port, 'device_id', server_id))
+        return Answer({})
 
     def stop_server(self, server_id):
         def stop():
@@ -323,7 +350,13 @@ class Compute(Service):
             'server', server_id).metadata.update(metadata))
 
     def delete_server(self, server_id, ignore_missing):
-        self._delete('server', server_id)
+        def detach():
+            for port in self._cloud.all('port', device_id=server_id):
+                port.device_id = None
+            for volume in self._cloud.all('volume'):
+                if volume.attachments == [{'server_id': server_id}]:
+                    volume.attachments, volume.status = None, 'available'
+        self._delete('server', server_id, detach)
 
     def server_groups(self):
         return self._cloud.all('group')
@@ -378,11 +411,9 @@ class BlockStorage(Service):
 
     def delete_volume(self, thing_id, ignore_missing):
         def check():
-            for server in self._cloud.all('server'):
-                for drive in server.block_device_mapping or ():
-                    if drive['uuid'] == thing_id:
-                        raise exceptions.BadRequestException(
-                            'the volume is in use', http_status=400)
+            if self._cloud.things[thing_id].attachments:
+                raise exceptions.BadRequestException(
+                    'the volume is in use', http_status=400)
         self._delete('volume', thing_id, check)
 
     def find_type(self, name, ignore_missing):

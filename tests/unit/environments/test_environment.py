@@ -147,7 +147,7 @@ class CreateTestCase(EnvironmentTestCase):
     def test_mark(self):
         self.create()
         for thing in self.added():
-            if thing.kind == 'record' or thing.device_id:
+            if thing.kind == 'record' or thing.device_owner:
                 continue
             with self.subTest(thing.kind):
                 self.assertEqual('env', (
@@ -231,7 +231,7 @@ class CreateTestCase(EnvironmentTestCase):
 
     def test_what_is_lost_is_made_again(self):
         self.create()
-        del self.cloud.things[self.server('env-compute-1').id]
+        self.cloud.compute.delete_server(self.server('env-compute-1').id, True)
         self.assertEqual(environment.COMPLETE, self.create().status)
         self.assertEqual('SHUTOFF', self.server('env-compute-1').status)
 
@@ -247,6 +247,24 @@ class CreateTestCase(EnvironmentTestCase):
         self.assertEqual(environment.COMPLETE, self.create().status)
         self.assertIn('To be removed, as it cannot be used: volume.compute.',
                       self.shown.getvalue())
+
+    def test_what_a_server_has_lost_it_gets_again(self):
+        self.create()
+        server = self.server('env-compute-0')
+        del self.cloud.things[self.port('env-compute-0-1').id]
+        self.port('env-compute-0-0').device_id = None
+        volume = next(each for each in self.cloud.all('volume')
+                      if each.name == 'env-compute-0-1')
+        volume.attachments, volume.status = None, 'available'
+        self.assertEqual(environment.INCOMPLETE,
+                         self.environments().get('env').status)
+        self.assertEqual(environment.COMPLETE, self.create().status)
+        self.assertEqual(
+            {'env-compute-0-0', 'env-compute-0-1'},
+            {port.name for port in self.cloud.all(
+                'port', device_id=server.id)})
+        self.assertEqual([], self.port('env-compute-0-1').fixed_ips)
+        self.assertEqual([{'server_id': server.id}], volume.attachments)
 
     def test_nova_cannot_build_a_server(self):
         self.cloud.build_errors = 1
