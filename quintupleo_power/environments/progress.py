@@ -13,6 +13,7 @@
 """What a person sees while an environment is made or removed."""
 
 import collections
+import shutil
 import threading
 import time
 
@@ -85,6 +86,8 @@ class Progress:
         line = f'{self._verb}: {counts} ({seconds // 60}:{seconds % 60:02})'
         if self._terminal:
             self._clear()
+            # What wraps could not be taken back.
+            line = line[:shutil.get_terminal_size().columns - 1]
             self._width = len(line)
             self._stream.write(line)
         else:

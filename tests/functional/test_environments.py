@@ -409,3 +409,31 @@ def test_what_a_server_has_lost_it_gets_again(project):
         device_id=server.id)}
     assert set(ports) == {f'{NAME}-a-0-0', f'{NAME}-a-0-1'}
     assert not ports[f'{NAME}-a-0-1'].fixed_ips
+
+
+def test_hypervisor_type(project):
+    """Nova's scheduler takes the images' word for it."""
+    path = project.write('kind.yaml', 'roles: {a: {flavor: tiny, '
+                         'hypervisor_type: fake}}\n')
+    missing = project.create(path=path, check=False)
+    assert ('image create --iso <file> --hypervisor-type fake'
+            in missing.stderr)
+    images = project.cloud.image
+    try:
+        for kind in ('fake', 'lxc', 'lxc'):
+            project.deployment.openstack(
+                'quintupleo', 'image', 'create', '--boot-mode', 'bios',
+                '--iso', str(project.deployment.iso), '--hypervisor-type',
+                kind)
+        assert project.create(path=path)['status'] == 'COMPLETE'
+        project.run('delete', NAME)
+        refused = project.create(path=project.write(
+            'kind.yaml', 'roles: {a: {flavor: tiny, hypervisor_type: lxc}}'),
+            check=False)
+        assert 'No valid host was found' in refused.stderr
+    finally:
+        project.run('delete', NAME)
+        for kind in ('fake', 'lxc'):
+            image = images.find_image(f'quintupleo-empty-bios-{kind}')
+            if image:
+                images.delete_image(image)

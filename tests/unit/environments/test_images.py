@@ -106,6 +106,22 @@ class CreateTestCase(ImagesTestCase):
             self.assertEqual(mode, host_cloud_images.firmware(image))
             self.assertTrue(host_cloud_images.is_network_first(image))
 
+    def test_images_of_a_hypervisor_type(self):
+        for outcome in ('made', 'unchanged'):
+            made = self.create(network_first_path=self.other_iso,
+                               hypervisor_type='lxc')
+            self.assertEqual(
+                ['quintupleo-empty-bios-lxc', 'quintupleo-empty-uefi-lxc',
+                 'quintupleo-network-first-bios-lxc',
+                 'quintupleo-network-first-uefi-lxc',
+                 'quintupleo-rescue-bios', 'quintupleo-rescue-uefi'],
+                sorted(image.name for image in made))
+            self.assertEqual({outcome}, {image.outcome for image in made})
+        self.assertEqual(
+            'lxc', self.by_name('quintupleo-empty-bios-lxc')['img_hv_type'])
+        self.assertNotIn('img_hv_type',
+                         self.by_name('quintupleo-rescue-bios'))
+
     def test_replaced_network_first_image_is_kept(self):
         self.create(network_first_path=self.iso)
         old = self.by_name('quintupleo-network-first-bios')['id']

@@ -179,6 +179,13 @@ class ProgressTestCase(unittest.TestCase):
         self.assertIn('A sentence.\n', text)
         self.assertEqual(1, text.count('\n'))
 
+    def test_narrow_terminal(self):
+        stream = Terminal()
+        with mock.patch.dict('os.environ', COLUMNS='20'):
+            progress.Progress(stream).begin('making', {'ports': 200,
+                                                       'servers': 100})
+        self.assertEqual('making: 0/200 ports', stream.getvalue())
+
     def test_lines(self):
         stream = io.StringIO()
         shown = progress.Progress(stream)
