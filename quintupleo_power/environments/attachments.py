@@ -15,7 +15,8 @@
 Somebody may have deleted a port or a volume, or taken it off its server.
 """
 
-from quintupleo_power.environments import failures
+from openstack import exceptions
+
 from quintupleo_power.environments import mark
 from quintupleo_power.environments import plan
 
@@ -67,5 +68,5 @@ def attach(nova, patience, server_id, key, thing):
         path, body = 'os-interface', {
             'interfaceAttachment': {'port_id': thing.id}}
     # openstacksdk's own functions for it take other words in each release.
-    patience.call(lambda: failures.exceptions.raise_from_response(
+    patience.call(lambda: exceptions.raise_from_response(
         nova.post(f'/servers/{server_id}/{path}', json=body)))

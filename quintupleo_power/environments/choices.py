@@ -18,6 +18,8 @@ anything is made.
 
 import dataclasses
 
+from openstack import exceptions
+
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import inventory
@@ -202,7 +204,7 @@ class _Chooser:
         }[what]()
         try:
             found = self._call(find, name, ignore_missing=True)
-        except failures.exceptions.DuplicateResource:
+        except exceptions.DuplicateResource:
             return None, (f'more than one {what} is named "{name}": write '
                           f'its UUID instead, which "{known}" shows')
         if found is None:

@@ -245,6 +245,10 @@ class Environments:
                     break
                 existed = True
                 self._remover.remove(found, self._shown)
+            else:
+                raise failures.Failure(
+                    f'Environment "{name}" grows again while it is removed: '
+                    'end the command that makes it, and delete it again')
             if known:
                 self._records.delete(name)
             return existed

@@ -15,10 +15,18 @@
 import collections
 import concurrent.futures
 import dataclasses
+import functools
+
+from openstack import exceptions
 
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import mark
 from quintupleo_power.environments import plan
+
+# openstacksdk's lists of what every Neutron has, by kind; whatever else is in
+# Neutron is a port.
+_LISTS = {plan.NETWORK: 'networks', plan.SUBNET: 'subnets',
+          plan.ROUTER: 'routers', plan.PORT: 'ports', plan.FLOATING_IP: 'ips'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +69,10 @@ class Inventory:
             what was made first comes first.
         :raises: one of failures.CLOUD_ERRORS.
         """
-        readers = (self._networking, self._subnets, self._routers,
-                   self._ports, self._trunks, self._floating_ips,
-                   self._groups, self._volumes,
-                   lambda: self._servers(environment))
+        readers = [functools.partial(self._described, lists)
+                   for lists in _LISTS.values()]
+        readers += [self._trunks, self._groups, self._volumes,
+                    lambda: self._servers(environment)]
         found = collections.defaultdict(list)
         with concurrent.futures.ThreadPoolExecutor(len(readers)) as threads:
             for things in threads.map(self._patience.call, readers):
@@ -83,12 +91,11 @@ class Inventory:
         :returns: what openstacksdk read, or None if there is no such thing.
         """
         reader = {
-            plan.NETWORK: self._networking, plan.SUBNET: self._subnets,
-            plan.ROUTER: self._routers, plan.TRUNK: self._trunks,
-            plan.FLOATING_IP: self._floating_ips, plan.GROUP: self._groups,
+            plan.TRUNK: self._trunks, plan.GROUP: self._groups,
             plan.VOLUME: self._volumes,
             plan.SERVER: lambda: self._servers(environment),
-        }.get(kind, self._ports)
+        }.get(kind) or functools.partial(
+            self._described, _LISTS.get(kind, _LISTS[plan.PORT]))
         return next((thing for marked, thing in self._patience.call(reader)
                      if marked == (environment, key)), None)
 
@@ -97,37 +104,18 @@ class Inventory:
         return self._patience.call(lambda: list(
             self._connection.network.ports(device_id=router_id)))
 
-    def _described(self, things):
-        # Whoever may see other projects' things has no part in them.
+    def _described(self, lists):
+        """What a list of Neutron has, with the marks."""
         return [(mark.of_description(thing.description), thing)
-                for thing in things
+                for thing in getattr(self._connection.network, lists)(
+                    project_id=self._project)
+                # Whoever sees other projects' things has no part in them.
                 if thing.project_id in (None, self._project)]
-
-    def _networking(self):
-        return self._described(self._connection.network.networks(
-            project_id=self._project))
-
-    def _subnets(self):
-        return self._described(self._connection.network.subnets(
-            project_id=self._project))
-
-    def _routers(self):
-        return self._described(self._connection.network.routers(
-            project_id=self._project))
-
-    def _ports(self):
-        return self._described(self._connection.network.ports(
-            project_id=self._project))
-
-    def _floating_ips(self):
-        return self._described(self._connection.network.ips(
-            project_id=self._project))
 
     def _trunks(self):
         try:
-            return self._described(self._connection.network.trunks(
-                project_id=self._project))
-        except failures.exceptions.NotFoundException:
+            return self._described('trunks')
+        except exceptions.NotFoundException:
             # This Neutron has no trunks.
             return []
 

@@ -16,6 +16,8 @@ import base64
 import threading
 import time
 
+from openstack import exceptions
+
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import mark
@@ -196,7 +198,7 @@ class Machines:
             return
         try:
             self._patience.call(self._nova.stop_server, server.id)
-        except failures.exceptions.ConflictException:
+        except exceptions.ConflictException:
             # Its stop may have been asked for before an answer was lost.
             pass
         self._wait(server.id, ('SHUTOFF',))

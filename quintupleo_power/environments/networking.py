@@ -14,7 +14,8 @@
 
 import secrets
 
-from quintupleo_power.environments import failures
+from openstack import exceptions
+
 from quintupleo_power.environments import mark
 from quintupleo_power.environments import plan
 
@@ -188,7 +189,7 @@ class Networking:
                     item, self._neutron.create_port, name=self._label(item),
                     network_id=self.network_id(item.network, made),
                     **attributes)
-            except failures.exceptions.ConflictException as exc:
+            except exceptions.ConflictException as exc:
                 # Neutron's MacAddressInUse.
                 if tries == _TRIES - 1 or 'mac' not in str(exc).lower():
                     raise
@@ -239,7 +240,7 @@ def change_interface(neutron, verb, router_id, subnet_id):
     :param router_id: UUID of the router.
     :param subnet_id: UUID of the subnet.
     """
-    failures.exceptions.raise_from_response(neutron.put(
+    exceptions.raise_from_response(neutron.put(
         f'/routers/{router_id}/{verb}_router_interface',
         json={'subnet_id': subnet_id}))
 

@@ -14,8 +14,9 @@
 
 import dataclasses
 
+from openstack import exceptions
+
 from quintupleo_power.environments import conversion
-from quintupleo_power.environments import failures
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Servers:
         try:
             server = self._compute.find_server(name_or_id,
                                                ignore_missing=True)
-        except failures.exceptions.DuplicateResource:
+        except exceptions.DuplicateResource:
             raise conversion.ConversionError(
                 f'more than one server is named "{name_or_id}": put the '
                 "server's UUID into the file")

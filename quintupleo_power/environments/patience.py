@@ -15,6 +15,7 @@
 import threading
 import time
 
+from keystoneauth1 import exceptions as ks_exceptions
 import tenacity
 
 from quintupleo_power.environments import failures
@@ -117,8 +118,8 @@ def _may_pass(exc):
     return code in _AGAIN
 
 
-_NO_ANSWER = (failures.ks_exceptions.ConnectFailure,
-              failures.ks_exceptions.DiscoveryFailure)
+_NO_ANSWER = (ks_exceptions.ConnectFailure,
+              ks_exceptions.DiscoveryFailure)
 
 
 def _retry_after(exc):

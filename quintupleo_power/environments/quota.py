@@ -15,6 +15,8 @@
 import collections
 import dataclasses
 
+from openstack import exceptions
+
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import inventory
 from quintupleo_power.environments import plan
@@ -124,7 +126,7 @@ def _compute(connection):
 def _network(connection):
     project = connection.current_project_id
     answer = connection.network.get(f'/quotas/{project}/details.json')
-    failures.exceptions.raise_from_response(answer)
+    exceptions.raise_from_response(answer)
     found = answer.json()['quota']
     return {what: (found[name]['used'], _limit(found[name]['limit']))
             for what, name in _NEUTRON.items() if name in found}

@@ -25,6 +25,8 @@ import datetime
 import json
 import zlib
 
+from openstack import exceptions
+
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import document
 from quintupleo_power.environments import failures
@@ -153,15 +155,15 @@ class Records:
 
     def _get(self, url, params):
         answer = self._connection.image.get(url, params=params)
-        failures.exceptions.raise_from_response(answer)
+        exceptions.raise_from_response(answer)
         return answer.json()
 
     def _post(self, body):
-        failures.exceptions.raise_from_response(
+        exceptions.raise_from_response(
             self._connection.image.post('/images', json=body))
 
     def _patch(self, image_id, body):
-        failures.exceptions.raise_from_response(
+        exceptions.raise_from_response(
             self._connection.image.patch(
                 f'/images/{image_id}', json=body, headers={
                     'Content-Type':

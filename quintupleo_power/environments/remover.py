@@ -15,6 +15,8 @@
 
 import time
 
+from openstack import exceptions
+
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import machines
 from quintupleo_power.environments import networking
@@ -91,8 +93,8 @@ class Remover:
             try:
                 self._delete(found)
                 return
-            except (failures.exceptions.ConflictException,
-                    failures.exceptions.BadRequestException):
+            except (exceptions.ConflictException,
+                    exceptions.BadRequestException):
                 # In use: Neutron says 409, Cinder 400.
                 if time.monotonic() > deadline:
                     raise
@@ -136,7 +138,7 @@ class Remover:
         while True:
             try:
                 thing = self._patience.call(get, thing_id)
-            except failures.exceptions.NotFoundException:
+            except exceptions.NotFoundException:
                 return
             if thing.status in gone:
                 return
@@ -156,7 +158,7 @@ class Remover:
                     self._patience.call(
                         networking.change_interface, neutron, 'remove',
                         found.id, address['subnet_id'])
-                except failures.exceptions.NotFoundException:
+                except exceptions.NotFoundException:
                     # Another try has removed it.
                     continue
         self._call(neutron.delete_router, found.id)

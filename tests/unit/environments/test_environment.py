@@ -541,6 +541,17 @@ class DeleteTestCase(EnvironmentTestCase):
         self.assertEqual([], self.added())
         self.assertEqual([], self.environments().all())
 
+    def test_grows_again(self):
+        self.create('roles: {}')
+        with mock.patch.object(
+                self.cloud.network, 'networks', autospec=True,
+                side_effect=lambda project_id: [self.cloud.add(
+                    'network', name='env-one', description=mark.description(
+                        'env', 'network.one'))]), \
+                self.assert_failure('grows again while it is removed'):
+            self.environments().delete('env')
+        self.assertEqual(1, len(self.cloud.all('record')))
+
     def test_unknown_one_is_no_mistake(self):
         self.assertFalse(self.environments().delete('env'))
 

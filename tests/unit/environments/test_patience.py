@@ -78,14 +78,11 @@ class PatienceTestCase(unittest.TestCase):
         find.assert_not_called()
 
     def test_all_leave_a_busy_cloud_alone(self):
-        request = mock.Mock(side_effect=[http(429, Retry_After='0.3'), 1])
+        hasty = patience.Patience(longest=0)
         began = time.monotonic()
-        thread = threading.Thread(target=self.patience.call, args=[request])
-        thread.start()
-        while not request.call_count:
-            time.sleep(0.001)
-        self.patience.call(mock.Mock())
-        thread.join()
+        with self.assertRaises(exceptions.HttpException):
+            hasty.call(mock.Mock(side_effect=http(429, Retry_After='0.3')))
+        hasty.call(mock.Mock())
         self.assertGreaterEqual(time.monotonic() - began, 0.29)
 
     def test_retry_after_that_is_no_number(self):
@@ -96,11 +93,13 @@ class PatienceTestCase(unittest.TestCase):
     def test_requests_at_once(self):
         counted = patience.Patience(concurrency=2)
         running, most = [], []
+        # Nobody goes on before another one is there.
+        pairs = threading.Barrier(2, timeout=60)
 
         def request():
             running.append(1)
             most.append(len(running))
-            time.sleep(0.01)
+            pairs.wait()
             running.pop()
 
         parallel.run([parallel.Task(str(number), lambda: counted.call(
