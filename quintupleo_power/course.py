@@ -24,6 +24,7 @@ from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import pace
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import interrupted
 from quintupleo_power import rescue_images
@@ -176,14 +177,14 @@ def _carry_out(node, info, host, request, device, deadline, course):
                'device': device.value, 'server': server.id,
                'state': server.state,
                'actions': [action.value for action in actions]})
-    for action in actions:
+    for number, action in enumerate(actions):
         if not course.sent:
             watch.acting(node)
         interrupted.save(node)
         course.sent.append(action)
         try:
             server = host.run(server, action, deadline, image,
-                              sparing=len(actions) > 1)
+                              pace.Place.of(number, len(actions)))
             course.server = server
         except errors.Conflict as exc:
             course.sent.pop()

@@ -12,14 +12,13 @@
 
 """Nova server actions: sent once, watched until Nova says how they ended."""
 
-import collections
-import threading
 import time
 
 from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import looks
+from quintupleo_power.host_cloud import pace
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
@@ -37,90 +36,6 @@ _BODIES = {
     transitions.Action.UNRESCUE: lambda image: {'unrescue': None},
     transitions.Action.UNPAUSE: lambda image: {'unpause': None},
 }
-
-
-class Pace:
-    """When to look at a server whose action is under way.
-
-    The first look comes before the time that the action took of late, the next
-    ones close behind it while the end is likely, then ever further apart: a
-    few requests, and little lost between the end and its being seen. An action
-    that the first look finds over has ended nobody knows how long before: what
-    took longer counts no more, and the next first look comes sooner, and ever
-    sooner while that goes on. So when the host cloud gets quicker, this does.
-
-    Of several actions in a row each is looked at sparingly, first when it is
-    likely to be over, so that they cost together what one alone may cost.
-    """
-
-    REMEMBERED = 5
-    SOONER = 0.85
-    FIRST = 0.4
-    SHORTEST = 0.06
-    # Shares of the usual time: the first look, the pauses after it, and until
-    # when these do not grow.
-    BEFORE, BEHIND, LIKELY = 0.86, 0.1, 1.4
-    SPARING_BEFORE, SPARING_BEHIND = 1.03, 0.12
-    SPARING_SOONER = 0.95
-    FURTHER = 1.5
-
-    def __init__(self, longest):
-        """Start without a history.
-
-        :param longest: seconds between two looks at the most.
-        """
-        self._longest = longest
-        self._lock = threading.Lock()
-        self._seen = collections.defaultdict(
-            lambda: collections.deque(maxlen=self.REMEMBERED))
-        self._at_once = collections.Counter()
-
-    def record(self, action, seconds, at_once, sparing=False):
-        """Remember how long an action took.
-
-        :param seconds: from Nova's answer to the look that saw the end.
-        :param at_once: whether that was the first look.
-        :param sparing: whether it was one of several actions in a row.
-        """
-        with self._lock:
-            seen = self._seen[action]
-            if at_once and sparing:
-                # As is to be expected; it may have been quicker or not.
-                seconds *= self.SPARING_SOONER / self.SPARING_BEFORE
-            elif at_once:
-                self._at_once[action] += 1
-                seconds *= self.SOONER ** self._at_once[action]
-                for place, earlier in enumerate(seen):
-                    seen[place] = min(earlier, seconds)
-            else:
-                self._at_once[action] = 0
-            seen.append(seconds)
-
-    def waits(self, action, sparing=False):
-        """Yield the seconds to wait before each look, without end.
-
-        :param sparing: whether it is one of several actions in a row.
-        """
-        with self._lock:
-            seen = sorted(self._seen[action])
-        if seen:
-            usual = seen[len(seen) // 2]
-            before, behind = (
-                (self.SPARING_BEFORE, self.SPARING_BEHIND) if sparing
-                else (self.BEFORE, self.BEHIND))
-            wait = min(max(usual * before, self.SHORTEST), self._longest * 2)
-            waited = wait
-            yield wait
-            wait = min(max(usual * behind, self.SHORTEST), self._longest)
-            while waited < usual * self.LIKELY:
-                waited += wait
-                yield wait
-        else:
-            wait = self.FIRST
-            yield wait
-        while True:
-            wait = min(wait * self.FURTHER, self._longest)
-            yield wait
 
 
 class _NotInTime(Exception):
@@ -181,7 +96,7 @@ class Actions:
         """
         self._compute = compute
         self._looks = looks.Looks(compute)
-        self._pace = Pace(poll_interval)
+        self._pace = pace.Pace(poll_interval)
 
     def settle(self, server, deadline):
         """Wait until nothing is under way on a server.
@@ -199,14 +114,14 @@ class Actions:
         return self._watch(server.id, task, deadline)[0]
 
     def run(self, server, action, deadline, rescue_image=None,
-            sparing=False):
+            place=pace.Place.ALONE):
         """Send one action and see it end.
 
         :param server: the :class:`servers.Server`, with nothing under way.
         :param action: a :class:`quintupleo_power.transitions.Action`.
         :param deadline: a ``time.monotonic`` value.
         :param rescue_image: UUID of the image, for a rescue.
-        :param sparing: whether it is one of several actions in a row.
+        :param place: its :class:`pace.Place` in the request.
         :returns: the :class:`servers.Server` after the action.
         :raises: Conflict if the server is in no state for it,
             ServerError or CloudUnreachable if it was not sent, or if only
@@ -219,7 +134,7 @@ class Actions:
         request_id = self._send(server, action, deadline, rescue_image)
         begun = time.monotonic()
         seen, at_once = self._watch(server.id, action.value, deadline,
-                                    sparing)
+                                    place)
         took = time.monotonic() - begun
         # A state that it was not in before is proof enough.
         failure = (None if transitions.reached(action, seen.state)
@@ -234,7 +149,7 @@ class Actions:
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
                 f"{seen.fault or 'its console log may tell why'}")
-        self._pace.record(action.value, took, at_once, sparing)
+        self._pace.record(action.value, took, at_once, place)
         return seen
 
     def _send(self, server, action, deadline, rescue_image):
@@ -310,7 +225,7 @@ class Actions:
                    for row in rows if row.get('action') == 'reboot']
         return [reboot for reboot in reboots if reboot[0] >= known]
 
-    def _watch(self, server_id, name, deadline, sparing=False):
+    def _watch(self, server_id, name, deadline, place=pace.Place.ALONE):
         """Look at a server until it has no task in progress.
 
         :returns: (the server, whether the first look found it so).
@@ -321,7 +236,7 @@ class Actions:
             made.append(name)
             return self._looks.look(server_id)
 
-        waits = self._pace.waits(name, sparing)
+        waits = self._pace.waits(name, place)
         try:
             with self._looks.waiting(server_id):
                 time.sleep(max(0, min(next(waits),

@@ -24,6 +24,7 @@ from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import pace
 from quintupleo_power.host_cloud import records
 from quintupleo_power.host_cloud import view
 from quintupleo_power.host_cloud import volumes
@@ -169,7 +170,7 @@ class HostCloud:
         return self._complete(self._actions.settle(server, deadline))
 
     def run(self, server, action, deadline, rescue_image=None,
-            sparing=False):
+            place=pace.Place.ALONE):
         """Send one action and see it end.
 
         See :meth:`actions.Actions.run`; what was read of the server before
@@ -180,7 +181,7 @@ class HostCloud:
             # No request may fail any more once the action is done.
             return dataclasses.replace(
                 self._actions.run(server, action, deadline, rescue_image,
-                                  sparing),
+                                  place),
                 network_first=server.network_first)
         finally:
             self._view.acted(server.id)

@@ -11,7 +11,6 @@
 # under the License.
 
 
-import itertools
 import threading
 import unittest
 from unittest import mock
@@ -27,99 +26,6 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
 from tests.unit import base
-
-
-class PaceTestCase(unittest.TestCase):
-
-    def setUp(self):
-        self.pace = actions.Pace(longest=2.0)
-
-    def waits(self, action='start', count=8):
-        return list(itertools.islice(self.pace.waits(action), count))
-
-    def test_unknown_action_is_looked_at_soon_and_then_less_often(self):
-        waits = self.waits()
-        self.assertEqual(actions.Pace.FIRST, waits[0])
-        self.assertEqual(sorted(waits), waits)
-        self.assertEqual(2.0, waits[-1])
-
-    def test_known_action_is_looked_at_before_its_usual_end(self):
-        self.pace.record('start', 3.0, False)
-        waits = self.waits()
-        self.assertAlmostEqual(3.0 * actions.Pace.BEFORE, waits[0])
-        self.assertAlmostEqual(3.0 * actions.Pace.BEHIND, waits[1])
-
-    def test_looks_are_close_while_the_end_is_likely_then_rarer(self):
-        self.pace.record('start', 3.0, False)
-        waits = self.waits(count=20)
-        behind = 3.0 * actions.Pace.BEHIND
-        close = [wait for wait in waits[1:] if wait <= behind]
-        self.assertGreaterEqual(waits[0] + sum(close),
-                                3.0 * actions.Pace.LIKELY)
-        self.assertLess(len(close), 8)
-        self.assertEqual(2.0, waits[-1])
-
-    def test_what_is_usual_of_late_counts(self):
-        for seconds in (9.0, 2.0, 9.0, 0.5, 2.0):
-            self.pace.record('start', seconds, False)
-        self.assertAlmostEqual(2.0 * actions.Pace.BEFORE, self.waits()[0])
-
-    def test_one_of_several_actions_is_looked_at_sparingly(self):
-        pace = actions.Pace
-        self.pace.record('start', 1.0, False)
-        first, second = itertools.islice(self.pace.waits('start', True), 2)
-        self.assertAlmostEqual(pace.SPARING_BEFORE, first)
-        self.assertAlmostEqual(pace.SPARING_BEHIND, second)
-        # That it is over then is no reason to look much sooner.
-        self.pace.record('start', first, True, sparing=True)
-        self.pace.record('start', first, True, sparing=True)
-        self.assertAlmostEqual(pace.SPARING_SOONER * pace.BEFORE,
-                               self.waits()[0])
-
-    def test_old_times_are_forgotten(self):
-        self.pace.record('start', 1.0, False)
-        for _ in range(actions.Pace.REMEMBERED):
-            self.pace.record('start', 2.0, False)
-        self.assertAlmostEqual(2.0 * actions.Pace.BEFORE, self.waits()[0])
-
-    def test_each_action_has_its_own_pace(self):
-        self.pace.record('stop', 3.0, False)
-        self.assertEqual(actions.Pace.FIRST, self.waits('start')[0])
-
-    def test_after_a_slow_time_it_comes_back_soon(self):
-        for _ in range(actions.Pace.REMEMBERED):
-            self.pace.record('start', 4.0, False)
-        for _ in range(10):
-            seen_at, made = 0.0, 0
-            for wait in self.pace.waits('start'):
-                seen_at, made = seen_at + wait, made + 1
-                if seen_at >= 1.0:
-                    break
-            self.pace.record('start', seen_at, made == 1)
-        self.assertLess(seen_at, 1.3)
-        self.assertLessEqual(made, 4)
-
-    def test_while_the_first_look_sees_the_end_it_comes_ever_sooner(self):
-        sooner, before = actions.Pace.SOONER, actions.Pace.BEFORE
-        self.pace.record('start', 9.0, False)
-        # What took longer before counts no more.
-        self.pace.record('start', 1.0, True)
-        self.assertAlmostEqual(sooner * before, self.waits()[0])
-        self.pace.record('start', sooner, True)
-        self.assertAlmostEqual(sooner ** 3 * before, self.waits()[0])
-        for _ in range(actions.Pace.REMEMBERED):
-            self.pace.record('start', 1.0, False)
-        self.pace.record('start', 1.0, True)
-        self.assertAlmostEqual(sooner * before, self.waits()[0])
-
-    def test_no_wait_is_longer_than_twice_what_is_configured(self):
-        self.pace.record('stop', 600.0, False)
-        self.assertEqual(4.0, max(self.waits('stop')))
-
-    def test_no_wait_is_shorter_than_the_shortest(self):
-        self.pace.record('stop', 0.001, False)
-        self.assertAlmostEqual(actions.Pace.SHORTEST,
-                               min(self.waits('stop')))
 
 
 class SharedCloudTestCase(base.DriverTestCase):

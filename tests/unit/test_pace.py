@@ -1,0 +1,142 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+import itertools
+import unittest
+
+from quintupleo_power.host_cloud import pace
+
+ALONE = pace.Place.ALONE.value
+REMEMBERED = pace.Pace.REMEMBERED
+
+
+class PaceTestCase(unittest.TestCase):
+
+    def setUp(self):
+        self.pace = pace.Pace(longest=2.0)
+
+    def waits(self, action='start', count=8, place=pace.Place.ALONE):
+        return list(itertools.islice(self.pace.waits(action, place), count))
+
+    def see_the_end(self, end, place=pace.Place.ALONE):
+        """Look until an action is over; tell when that was, and the looks."""
+        seen_at, made = 0.0, 0
+        for wait in self.pace.waits('start', place):
+            seen_at, made = seen_at + wait, made + 1
+            if seen_at >= end:
+                break
+        self.pace.record('start', seen_at, made == 1, place)
+        return seen_at, made
+
+    def test_unknown_action_is_looked_at_soon_and_then_less_often(self):
+        waits = self.waits()
+        self.assertEqual(pace.Pace.FIRST, waits[0])
+        self.assertEqual(sorted(waits), waits)
+        self.assertEqual(2.0, waits[-1])
+
+    def test_known_action_is_looked_at_before_its_usual_end(self):
+        self.pace.record('start', 3.0, False)
+        waits = self.waits()
+        self.assertAlmostEqual(3.0 * ALONE.before, waits[0])
+        self.assertAlmostEqual(3.0 * ALONE.behind, waits[1])
+
+    def test_looks_are_close_while_the_end_is_likely_then_rarer(self):
+        self.pace.record('start', 3.0, False)
+        for place in pace.Place:
+            waits = self.waits(count=20, place=place)
+            behind = 3.0 * place.value.behind
+            close = [wait for wait in waits[1:] if wait <= behind]
+            self.assertGreater(waits[0] + sum(close) + 0.001,
+                               3.0 * place.value.likely)
+            self.assertLess(len(close), 8)
+            self.assertEqual(2.0, waits[-1])
+
+    def test_what_is_usual_of_late_counts(self):
+        for seconds in (9.0, 2.0, 9.0, 0.5, 2.0):
+            self.pace.record('start', seconds, False)
+        self.assertAlmostEqual(2.0 * ALONE.before, self.waits()[0])
+
+    def test_the_place_of_an_action(self):
+        self.assertEqual([pace.Place.ALONE],
+                         [pace.Place.of(0, 1)])
+        self.assertEqual(
+            [pace.Place.FOLLOWED, pace.Place.FOLLOWED, pace.Place.LAST],
+            [pace.Place.of(number, 3) for number in range(3)])
+
+    def test_one_in_a_row_begins_with_what_it_took_alone(self):
+        self.pace.record('start', 1.0, False)
+        for place in pace.Place:
+            self.assertAlmostEqual(place.value.before,
+                                   self.waits(place=place)[0])
+
+    def test_one_in_a_row_has_a_time_of_its_own(self):
+        for _ in range(REMEMBERED):
+            self.pace.record('start', 3.0, False)
+            self.pace.record('start', 2.0, False, pace.Place.LAST)
+        self.assertAlmostEqual(3.0 * ALONE.before, self.waits()[0])
+        self.assertAlmostEqual(2.0 * pace.Place.LAST.value.before,
+                               self.waits(place=pace.Place.LAST)[0])
+
+    def test_two_in_a_row_that_take_as_long_as_ever_are_seen_by_three_looks(
+            self):
+        for place in (pace.Place.FOLLOWED, pace.Place.LAST):
+            self.see_the_end(2.0, place)
+        looks = []
+        for _ in range(40):
+            followed_at, followed = self.see_the_end(
+                2.0, pace.Place.FOLLOWED)
+            last_at, last = self.see_the_end(2.0, pace.Place.LAST)
+            looks.append(followed + last)
+        self.assertLess(sum(looks[-20:]) / 20, 3.5)
+        self.assertLess(followed_at, 2.0 * 1.1)
+        self.assertLess(last_at, 2.0 * 1.2)
+
+    def test_old_times_are_forgotten(self):
+        self.pace.record('start', 1.0, False)
+        for _ in range(REMEMBERED):
+            self.pace.record('start', 2.0, False)
+        self.assertAlmostEqual(2.0 * ALONE.before, self.waits()[0])
+
+    def test_each_action_has_its_own_pace(self):
+        self.pace.record('stop', 3.0, False)
+        self.assertEqual(pace.Pace.FIRST, self.waits('start')[0])
+
+    def test_after_a_slow_time_it_comes_back_soon(self):
+        for place in pace.Place:
+            for _ in range(REMEMBERED):
+                self.pace.record('start', 4.0, False, place)
+            for _ in range(16):
+                seen_at, made = self.see_the_end(1.0, place)
+            self.assertLess(seen_at, 1.3)
+            self.assertLessEqual(made, 4)
+
+    def test_while_the_first_look_sees_the_end_it_comes_ever_sooner(self):
+        sooner, before = ALONE.sooner, ALONE.before
+        self.pace.record('start', 9.0, False)
+        # What took longer before counts no more.
+        self.pace.record('start', 1.0, True)
+        self.assertAlmostEqual(sooner * before, self.waits()[0])
+        self.pace.record('start', sooner, True)
+        self.assertAlmostEqual(sooner ** 3 * before, self.waits()[0])
+        for _ in range(REMEMBERED):
+            self.pace.record('start', 1.0, False)
+        self.pace.record('start', 1.0, True)
+        self.assertAlmostEqual(sooner * before, self.waits()[0])
+
+    def test_no_wait_is_longer_than_twice_what_is_configured(self):
+        self.pace.record('stop', 600.0, False)
+        self.assertEqual(4.0, max(self.waits('stop')))
+
+    def test_no_wait_is_shorter_than_the_shortest(self):
+        self.pace.record('stop', 0.001, False)
+        self.assertAlmostEqual(pace.Pace.SHORTEST,
+                               min(self.waits('stop')))
