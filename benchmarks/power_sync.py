@@ -34,6 +34,7 @@ from onebox import system
 PASS = re.compile(
     r'^(\S+ \S+) .*Completed power state sync operation.* in ([\d.]+) '
     r'seconds', re.MULTILINE)
+# Seconds for one pass.
 PATIENCE = 1800
 OURS = 'quintupleo'
 # What is shown of a pass, with how many digits.
@@ -67,7 +68,7 @@ def passes(lab, number):
                     'seconds': float(seconds), 'cpu seconds': now - used,
                     'memory MiB': process.memory() / 2 ** 20,
                     'threads': process.threads()})
-                used = now
+                used, deadline = now, time.monotonic() + PATIENCE
     for figures in found:
         ended = figures.pop('ended')
         begun = ended - datetime.timedelta(seconds=figures['seconds'] + 0.5)
@@ -76,11 +77,16 @@ def passes(lab, number):
     return found
 
 
-def measure(lab, number, driver, wanted):
-    """Watch passes of a driver; return a dict of figures."""
+def measure(lab, number, driver, wanted, more=0):
+    """Watch passes of a driver; return a dict of figures.
+
+    :param wanted: how many passes count.
+    :param more: how many follow to see whether the memory grows.
+    """
     # The first one after a start signs in and finds its way.
-    first, *found = passes(lab, wanted + 1)
-    median = {key: statistics.median(figures[key] for figures in found)
+    first, *found = passes(lab, 1 + wanted + more)
+    median = {key: statistics.median(figures[key]
+                                     for figures in found[:wanted])
               for key in first}
     median[GROWTH] = found[-1]['memory MiB'] - found[0]['memory MiB']
     print(f'{number} nodes, {driver}: ' + ', '.join(
@@ -129,20 +135,15 @@ def charts(results):
         lines=True, x_title='nodes') for key in ('seconds', 'requests')]
 
 
-def _passes(arguments, number):
-    return (arguments.last_passes if arguments.last_passes
-            and number == max(arguments.nodes) else arguments.passes)
-
-
 def main():
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--nodes', type=int, nargs='+',
                         default=[10, 100, 1000])
     parser.add_argument('--passes', type=int, default=3)
-    parser.add_argument('--last-passes', type=int,
-                        help='for the most nodes, to see whether the memory '
-                             'grows; --passes if not given')
+    parser.add_argument('--more-passes', type=int, default=0,
+                        help='with the most nodes, to see whether the memory '
+                             'grows')
     parser.add_argument('--interval', type=int, default=40,
                         help='seconds between two passes; more than '
                              'server_list_max_age, or nothing is read')
@@ -167,8 +168,10 @@ def main():
                 if number in arguments.nodes:
                     lab.set_nodes('quintupleo', [
                         {'quintupleo_server': each} for each in servers])
-                    results.append(measure(lab, number, OURS,
-                                           _passes(arguments, number)))
+                    results.append(measure(
+                        lab, number, OURS, arguments.passes,
+                        arguments.more_passes
+                        if number == max(arguments.nodes) else 0))
                     results[-1]['median'][ENTRY] = entry_bytes(lab)
                 if number in arguments.peer_nodes:
                     lab.set_nodes('redfish', [
