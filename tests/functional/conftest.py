@@ -101,6 +101,10 @@ class Deployment:
         finally:
             self._restart({'cloud': lab.CLOUD})
 
+    def reconfigure(self):
+        """Give Ironic its usual configuration again."""
+        self._restart({'cloud': lab.CLOUD})
+
     def _restart(self, credentials, *lines):
         self.ironic.stop()
         self.ironic.configure('lo', credentials)

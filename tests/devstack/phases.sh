@@ -1,0 +1,56 @@
+#!/bin/bash
+#
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+# Runs phases of the plugin as DevStack does.
+#
+#   phases.sh LOCALRC "stack install" "stack post-config" ...
+#
+# LOCALRC has what DevStack and local.conf set before a plugin is loaded. Phase
+# "code" is the file PLUGIN_CODE.
+# DEVSTACK_DIR names a checkout of DevStack whose functions are to be used,
+# but for those that need systemd or its own Python environment.
+
+set -o errexit
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+PLUGIN=$HERE/../../devstack
+
+LOCALRC=$1
+shift
+# shellcheck disable=SC1090  # the caller's
+source "$LOCALRC"
+# What the plugin runs of DevStack's own.
+TOP_DIR=$HERE/standin
+# shellcheck source=tests/devstack/standin/functions
+source "$TOP_DIR/functions"
+if [[ -n "${DEVSTACK_DIR:-}" ]]; then
+    # shellcheck source=/dev/null
+    source "$HERE/real-functions"
+    # DevStack's own has set some of it.
+    # shellcheck disable=SC1090
+    source "$LOCALRC"
+fi
+# shellcheck source=devstack/settings
+source "$PLUGIN/settings"
+for phase; do
+    if [[ "$phase" == code ]]; then
+        # shellcheck source=devstack/lib/quintupleo
+        source "$PLUGIN/lib/quintupleo"
+        # shellcheck disable=SC1090  # what a test wants to know
+        source "$PLUGIN_CODE"
+    else
+        # shellcheck disable=SC2086,SC1091  # a mode and a phase
+        source "$PLUGIN/plugin.sh" $phase
+    fi
+done

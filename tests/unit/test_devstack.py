@@ -1,0 +1,146 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The DevStack plugin without a cloud: its settings and what it renders."""
+
+import pathlib
+import re
+
+import pytest
+
+from quintupleo_power.environments import definition
+from tests.devstack import plugin as devstack
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+
+
+@pytest.fixture
+def make(tmp_path):
+    return lambda **settings: devstack.Plugin(tmp_path, **settings)
+
+
+def environment(plugin):
+    """The environment that the settings describe, as the command reads it."""
+    path = plugin.folder / 'environment.yaml'
+    path.write_text(plugin.after_settings('_quintupleo_environment'))
+    return definition.load(path)
+
+
+def test_ironic_is_told_what_it_needs(make):
+    found = make().variables(
+        'IRONIC_DEPLOY_DRIVER', 'IRONIC_ENABLED_HARDWARE_TYPES',
+        'IRONIC_ENABLED_POWER_INTERFACES', 'IRONIC_IS_HARDWARE',
+        'IRONIC_VM_COUNT', 'IRONIC_HWINFO_FILE', 'IRONIC_DHCP_PROVIDER',
+        'IRONIC_DEFAULT_NETWORK_INTERFACE')
+    assert found == {
+        'IRONIC_DEPLOY_DRIVER': 'quintupleo',
+        'IRONIC_ENABLED_HARDWARE_TYPES': 'quintupleo,fake-hardware',
+        'IRONIC_ENABLED_POWER_INTERFACES': '',
+        'IRONIC_IS_HARDWARE': 'True', 'IRONIC_VM_COUNT': '0',
+        'IRONIC_HWINFO_FILE': '/dev/null', 'IRONIC_DHCP_PROVIDER': 'none',
+        'IRONIC_DEFAULT_NETWORK_INTERFACE': 'noop'}
+
+
+def test_what_local_conf_says_stays(make):
+    found = make(
+        IRONIC_DEPLOY_DRIVER='fake-hardware', IRONIC_IS_HARDWARE='False',
+        IRONIC_ENABLED_HARDWARE_TYPES='ipmi,fake-hardware',
+        IRONIC_ENABLED_POWER_INTERFACES='ipmitool',
+        IRONIC_ENABLED_MANAGEMENT_INTERFACES='quintupleo,ipmitool',
+        IRONIC_DHCP_PROVIDER='dnsmasq').variables(
+            'IRONIC_DEPLOY_DRIVER', 'IRONIC_IS_HARDWARE',
+            'IRONIC_ENABLED_HARDWARE_TYPES',
+            'IRONIC_ENABLED_POWER_INTERFACES',
+            'IRONIC_ENABLED_MANAGEMENT_INTERFACES', 'IRONIC_DHCP_PROVIDER')
+    assert found == {
+        'IRONIC_DEPLOY_DRIVER': 'fake-hardware',
+        'IRONIC_IS_HARDWARE': 'False',
+        # The driver is added where it lacks.
+        'IRONIC_ENABLED_HARDWARE_TYPES': 'ipmi,fake-hardware,quintupleo',
+        'IRONIC_ENABLED_POWER_INTERFACES': 'ipmitool,quintupleo',
+        'IRONIC_ENABLED_MANAGEMENT_INTERFACES': 'quintupleo,ipmitool',
+        'IRONIC_DHCP_PROVIDER': 'dnsmasq'}
+
+
+def test_its_services_can_be_disabled(make):
+    assert make().after_settings(
+        'is_service_enabled quintupleo-dhcp && echo yes') == 'yes\n'
+    plugin = make(DISABLED_SERVICES='quintupleo-dhcp')
+    assert plugin.after_settings(
+        'is_service_enabled quintupleo-dhcp || echo no').endswith('no\n')
+
+
+def test_environment_of_this_devstack(make):
+    found = environment(make(QUINTUPLEO_UEFI_MACHINES=2))
+    assert {role.boot_mode: role.count for role in found.roles} == {
+        'bios': 1, 'uefi': 2}
+    assert [role.resource_class for role in found.roles] == ['baremetal'] * 2
+    network, = found.networks
+    subnet, = network.subnets
+    assert (subnet.cidr, subnet.gateway) == ('198.51.100.0/24', '')
+    port, = found.ports
+    assert (port.name, port.address) == ('conductor', '198.51.100.1')
+
+
+def test_environment_in_another_cloud(make):
+    found = environment(make(
+        QUINTUPLEO_HOST_CLOUD='mycloud', QUINTUPLEO_NETWORK='provision',
+        QUINTUPLEO_BIOS_MACHINES=0, QUINTUPLEO_UEFI_MACHINES=3,
+        QUINTUPLEO_FLAVOR='m1.medium', QUINTUPLEO_HYPERVISOR_TYPE='qemu'))
+    role, = found.roles
+    assert (role.boot_mode, role.count, role.hypervisor_type) == (
+        'uefi', 3, 'qemu')
+    network, = found.networks
+    assert network.existing == 'provision'
+    assert not found.ports
+
+
+def test_ironic_comes_first(make):
+    for plugins in (',quintupleo-power,ironic', ',quintupleo-power'):
+        done = make(DEVSTACK_PLUGINS=plugins).run('stack install', check=False)
+        assert done.returncode == 1
+        assert 'put "enable_plugin ironic ..." before' in done.stderr
+
+
+def test_phases_of_others_and_a_disabled_service_do_nothing(make):
+    for settings, phases in (
+            ({}, ('stack pre-install', 'stack post-extra', 'source')),
+            ({'DISABLED_SERVICES': 'quintupleo'},
+             ('stack install', 'stack post-config', 'stack extra', 'unstack',
+              'clean'))):
+        done = make(**settings).run(*phases)
+        # DevStack itself warns of a disabled service that is enabled.
+        assert [line for line in done.stdout.splitlines()
+                if 'WARNING' not in line] == []
+        assert not done.stderr
+
+
+def test_documentation_has_each_setting():
+    text = (REPOSITORY / 'doc/source/user/devstack.rst').read_text()
+    settings = re.findall(
+        r'^ *(QUINTUPLEO_\w+)=',
+        (REPOSITORY / 'devstack' / 'settings').read_text(), re.MULTILINE)
+    assert settings
+    table = text[text.index('list-table'):]
+    assert [name for name in settings if f'``{name}``' not in table] == []
+
+
+@pytest.mark.parametrize('name', ['local.conf', 'local.conf.remote',
+                                  'local.conf.nova'])
+def test_samples_set_what_there_is(name):
+    text = (REPOSITORY / 'devstack' / f'{name}.sample').read_text()
+    settings = (REPOSITORY / 'devstack' / 'settings').read_text()
+    for line in text.splitlines():
+        if line.startswith('QUINTUPLEO_'):
+            assert f'\n{line.split("=")[0]}=' in settings
+    assert text.index('enable_plugin ironic') < text.index(
+        'enable_plugin quintupleo-power')
