@@ -37,6 +37,8 @@ PAUSE = 0.05
 LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
 # Nova's API has written of a request by then.
 LOGGED = 0.5
+# Seconds between two operations, at most and beside those until it is quiet.
+LONGEST_REST = 3
 # Rounds that do not count: the first ones, and those in which the hypervisor
 # below gave more than this share of the processors to other machines.
 FIRST_ROUNDS = 4
@@ -187,6 +189,9 @@ def one_round(lab, side):
     """
     found = {}
     for operation, method in OPERATIONS.items():
+        # How long a guest takes to be switched off depends on what it does,
+        # which its firmware does in the same order each time.
+        time.sleep(random.uniform(0, LONGEST_REST))
         lab.wait_quiet()
         try:
             with lab.requests() as requests:

@@ -177,15 +177,20 @@ def _carry_out(node, info, host, request, device, deadline, course):
                'device': device.value, 'server': server.id,
                'state': server.state,
                'actions': [action.value for action in actions]})
-    for number, action in enumerate(actions):
+    under_way = None
+    for number, action in enumerate(actions, 1):
         if not course.sent:
             watch.acting(node)
         interrupted.save(node)
         course.sent.append(action)
         try:
-            server = host.run(server, action, deadline, image,
-                              pace.Place.of(number, len(actions)))
-            course.server = server
+            under_way = (
+                host.follow(under_way, action, deadline, image) if under_way
+                else host.send(server, action, deadline, image))
+            if number == len(actions):
+                course.server = host.see_end(
+                    under_way, deadline, pace.Place.ALONE if number == 1
+                    else pace.Place.LAST)
         except errors.Conflict as exc:
             course.sent.pop()
             _require_another_state(host, info, server, course, exc)

@@ -12,6 +12,7 @@
 
 """Nova server actions: sent once, watched until Nova says how they ended."""
 
+import dataclasses
 import time
 
 from oslo_log import log
@@ -78,6 +79,24 @@ _PASSING = (errors.ServerError, errors.CloudUnreachable)
 _REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
 
 
+@dataclasses.dataclass(frozen=True)
+class UnderWay:
+    """An action that Nova has taken.
+
+    :ivar server: the :class:`servers.Server` before it.
+    :ivar action: the :class:`quintupleo_power.transitions.Action`.
+    :ivar request_id: identifier of the request, None if Nova does not tell.
+    :ivar begun: when it was taken, a ``time.monotonic`` value.
+    :ivar was_reached: whether the server was where the action leads to.
+    """
+
+    server: servers.Server
+    action: transitions.Action
+    request_id: str | None
+    begun: float
+    was_reached: bool
+
+
 class Actions:
     """Runs actions on the servers of one host cloud."""
 
@@ -87,6 +106,8 @@ class Actions:
     ARRIVAL_LAG = 3.0
     # Rows of a server's actions that are looked through for a reboot.
     LATEST = 10
+    # How often an action is sent in the hope that the one before is over.
+    TRIES = 3
 
     def __init__(self, compute, poll_interval):
         """Run actions through a compute service.
@@ -111,35 +132,83 @@ class Actions:
             return server
         LOG.info('Waiting for task %(task)s of server %(server)s to end',
                  {'task': task, 'server': server.id})
-        return self._watch(server.id, task, deadline)[0]
+        return self._watch(server.id, task, deadline,
+                           self._pace.waits(task))[0]
 
-    def run(self, server, action, deadline, rescue_image=None,
-            place=pace.Place.ALONE):
-        """Send one action and see it end.
+    def send(self, server, action, deadline, rescue_image=None):
+        """Send one action.
 
         :param server: the :class:`servers.Server`, with nothing under way.
         :param action: a :class:`quintupleo_power.transitions.Action`.
         :param deadline: a ``time.monotonic`` value.
         :param rescue_image: UUID of the image, for a rescue.
-        :param place: its :class:`pace.Place` in the request.
-        :returns: the :class:`servers.Server` after the action.
+        :returns: the :class:`UnderWay`.
         :raises: Conflict if the server is in no state for it,
             ServerError or CloudUnreachable if it was not sent, or if only
             the server's state tells whether it was: never so for a reboot,
             OutcomeUnknown if it is not known whether a reboot was sent,
-            ActionFailed if Nova took it and did not do it,
-            ActionTimeout if it did not end in time,
             or another HostCloudError.
         """
         request_id = self._send(server, action, deadline, rescue_image)
-        begun = time.monotonic()
-        seen, at_once = self._watch(server.id, action.value, deadline,
-                                    place)
-        took = time.monotonic() - begun
+        return UnderWay(server, action, request_id, time.monotonic(),
+                        transitions.reached(action, server.state))
+
+    def follow(self, earlier, action, deadline, rescue_image=None):
+        """Send an action as soon as an earlier one is over.
+
+        Nova takes an action when no other is under way, and refuses it until
+        then: to send it costs no more than to look, and nothing lies between
+        the end of the one and the begin of the other.
+
+        :param earlier: the :class:`UnderWay` of the earlier one.
+        :param action: the next :class:`quintupleo_power.transitions.Action`.
+        :returns: the :class:`UnderWay` of the next one.
+        :raises: what :meth:`send` and :meth:`see_end` raise.
+        """
+        waits = self._pace.waits(earlier.action.value, pace.Place.FOLLOWED)
+        with self._looks.waiting(earlier.server.id):
+            for number in range(self.TRIES):
+                # Many look together, which costs less.
+                if self._looks.are_shared() or action in _REBOOTS:
+                    break
+                time.sleep(max(0, min(next(waits),
+                                      deadline - time.monotonic())))
+                try:
+                    request_id = self._send(earlier.server, action, deadline,
+                                            rescue_image)
+                except errors.Conflict:
+                    continue
+                now = time.monotonic()
+                self._pace.record(earlier.action.value, now - earlier.begun,
+                                  number == 0, pace.Place.FOLLOWED)
+                # Nova takes it in no state that it leads to.
+                return UnderWay(earlier.server, action, request_id, now, False)
+        seen = self.see_end(earlier, deadline, pace.Place.FOLLOWED, waits)
+        return self.send(seen, action, deadline, rescue_image)
+
+    def see_end(self, under_way, deadline, place=pace.Place.ALONE,
+                waits=None):
+        """See an action end.
+
+        :param under_way: its :class:`UnderWay`.
+        :param deadline: a ``time.monotonic`` value.
+        :param place: its :class:`pace.Place` in the request.
+        :param waits: when to look, if somebody has begun to.
+        :returns: the :class:`servers.Server` after the action.
+        :raises: ActionFailed if Nova took it and did not do it,
+            ActionTimeout if it did not end in time,
+            or another HostCloudError.
+        """
+        server, action = under_way.server, under_way.action
+        seen, at_once = self._watch(
+            server.id, action.value, deadline,
+            waits or self._pace.waits(action.value, place))
+        took = time.monotonic() - under_way.begun
         # A state that it was not in before is proof enough.
         failure = (None if transitions.reached(action, seen.state)
-                   and not transitions.reached(action, server.state) else
-                   self._failure(server.id, action, request_id, deadline))
+                   and not under_way.was_reached else
+                   self._failure(server.id, action, under_way.request_id,
+                                 deadline))
         if failure:
             raise errors.ActionFailed(
                 f'Nova could not {action.value} server {server.id}: '
@@ -149,7 +218,8 @@ class Actions:
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
                 f"{seen.fault or 'its console log may tell why'}")
-        self._pace.record(action.value, took, at_once, place)
+        self._pace.record(action.value, took, at_once and waits is None,
+                          place)
         return seen
 
     def _send(self, server, action, deadline, rescue_image):
@@ -225,9 +295,11 @@ class Actions:
                    for row in rows if row.get('action') == 'reboot']
         return [reboot for reboot in reboots if reboot[0] >= known]
 
-    def _watch(self, server_id, name, deadline, place=pace.Place.ALONE):
+    def _watch(self, server_id, name, deadline, waits):
         """Look at a server until it has no task in progress.
 
+        :param name: what it is that is waited for.
+        :param waits: yields the seconds between two looks.
         :returns: (the server, whether the first look found it so).
         """
         made = []
@@ -236,14 +308,13 @@ class Actions:
             made.append(name)
             return self._looks.look(server_id)
 
-        waits = self._pace.waits(name, place)
         try:
             with self._looks.waiting(server_id):
                 time.sleep(max(0, min(next(waits),
                                       deadline - time.monotonic())))
                 seen = _wait_for(
-                    look, lambda seen: not seen.state.task_state, waits,
-                    deadline)
+                    look, lambda seen: not seen.state.task_state,
+                    self._pauses(waits), deadline)
                 return seen, len(made) == 1
         except _NotInTime as late:
             seen = late.args[0]
@@ -253,6 +324,11 @@ class Actions:
                 + (str(seen) if isinstance(seen, Exception) else
                    f'its task is still {seen.state.task_state}, as when its '
                    'compute host is down'))
+
+    def _pauses(self, waits):
+        """Leave the pauses to the looks themselves where they are shared."""
+        while True:
+            yield 0 if self._looks.are_shared() else next(waits)
 
     def _failure(self, server_id, action, request_id, deadline):
         """Read from Nova's own record why an action failed.

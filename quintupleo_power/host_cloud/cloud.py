@@ -12,6 +12,7 @@
 
 """A host cloud as the driver uses it."""
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -169,20 +170,45 @@ class HostCloud:
         """
         return self._complete(self._actions.settle(server, deadline))
 
-    def run(self, server, action, deadline, rescue_image=None,
-            place=pace.Place.ALONE):
-        """Send one action and see it end.
+    def send(self, server, action, deadline, rescue_image=None):
+        """Send one action; what was read of the server counts no more.
 
-        See :meth:`actions.Actions.run`; what was read of the server before
-        counts no more.
+        See :meth:`actions.Actions.send`.
         """
-        self._view.acted(server.id)
-        try:
+        with self._acting(server):
+            return self._actions.send(server, action, deadline, rescue_image)
+
+    def follow(self, earlier, action, deadline, rescue_image=None):
+        """Send an action as soon as an earlier one is over.
+
+        See :meth:`actions.Actions.follow`.
+        """
+        with self._acting(earlier.server):
+            return self._actions.follow(earlier, action, deadline,
+                                        rescue_image)
+
+    def see_end(self, under_way, deadline, place=pace.Place.ALONE):
+        """See an action end.
+
+        See :meth:`actions.Actions.see_end`.
+        """
+        with self._acting(under_way.server):
             # No request may fail any more once the action is done.
             return dataclasses.replace(
-                self._actions.run(server, action, deadline, rescue_image,
-                                  place),
-                network_first=server.network_first)
+                self._actions.see_end(under_way, deadline, place),
+                network_first=under_way.server.network_first)
+
+    def run(self, server, action, deadline, rescue_image=None):
+        """Send one action and see it end."""
+        return self.see_end(
+            self.send(server, action, deadline, rescue_image), deadline)
+
+    @contextlib.contextmanager
+    def _acting(self, server):
+        """Let no reading from before or meanwhile count afterwards."""
+        self._view.acted(server.id)
+        try:
+            yield
         finally:
             self._view.acted(server.id)
 

@@ -85,6 +85,10 @@ class Looks:
             with self._changed:
                 del self._waiting[key]
 
+    def are_shared(self):
+        """Tell whether so many wait that they look together."""
+        return len(self._waiting) >= SHARED_FROM
+
     def look(self, server_id):
         """Read a server as it is now, or a moment later.
 
@@ -92,7 +96,7 @@ class Looks:
         :returns: a :class:`servers.Server`.
         :raises: NotFound or another HostCloudError.
         """
-        if len(self._waiting) < SHARED_FROM:
+        if not self.are_shared():
             return servers.read(self._compute, server_id)
         server = self._in_a_round().get(server_id)
         if server is None or server.state.vm_state == 'deleted':

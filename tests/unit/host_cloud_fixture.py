@@ -386,13 +386,18 @@ class FakeHostCloud(fixtures.Fixture):
             return {'instanceAction': self.events[path[3]]}
         return {'server': self._server_body(server)}
 
-    def _server_body(self, server):
+    def _look_at_task(self, server):
+        """Let a task go on by one look; return it as this look sees it."""
         task, reads = server.task
         if task and reads <= 0:
             task = None
             self._end_task(server)
         elif task:
             server.task = (task, reads - 1)
+        return task
+
+    def _server_body(self, server):
+        task = self._look_at_task(server)
         body = {
             'id': server.id, 'name': server.name, 'locked': server.locked,
             'locked_reason': server.locked_reason,
@@ -429,6 +434,8 @@ class FakeHostCloud(fixtures.Fixture):
         if action == 'reboot':
             action = f"{details['type'].lower()} reboot"
         known = nova_model.ACTIONS[action]
+        # What is refused because of a task looks at it, as a read does.
+        self._look_at_task(server)
         for attribute, permitted in (('vm_state', known.permitted_in),
                                      ('task_state', (None,))):
             value = (server.vm_state if attribute == 'vm_state'

@@ -11,6 +11,7 @@
 # under the License.
 
 import itertools
+import statistics
 import unittest
 
 from quintupleo_power.host_cloud import pace
@@ -65,13 +66,6 @@ class PaceTestCase(unittest.TestCase):
             self.pace.record('start', seconds, False)
         self.assertAlmostEqual(2.0 * ALONE.before, self.waits()[0])
 
-    def test_the_place_of_an_action(self):
-        self.assertEqual([pace.Place.ALONE],
-                         [pace.Place.of(0, 1)])
-        self.assertEqual(
-            [pace.Place.FOLLOWED, pace.Place.FOLLOWED, pace.Place.LAST],
-            [pace.Place.of(number, 3) for number in range(3)])
-
     def test_one_in_a_row_begins_with_what_it_took_alone(self):
         self.pace.record('start', 1.0, False)
         for place in pace.Place:
@@ -96,7 +90,7 @@ class PaceTestCase(unittest.TestCase):
                 2.0, pace.Place.FOLLOWED)
             last_at, last = self.see_the_end(2.0, pace.Place.LAST)
             looks.append(followed + last)
-        self.assertLess(sum(looks[-20:]) / 20, 3.5)
+        self.assertLessEqual(statistics.median(looks[-20:]), 3)
         self.assertLess(followed_at, 2.0 * 1.1)
         self.assertLess(last_at, 2.0 * 1.2)
 
