@@ -39,6 +39,7 @@ LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
 LOGGED = 0.5
 # Seconds between two operations, at most and beside those until it is quiet.
 LONGEST_REST = 3
+CHANCE = random.SystemRandom()
 # Rounds that do not count: the first ones, and those in which the hypervisor
 # below gave more than this share of the processors to other machines.
 FIRST_ROUNDS = 4
@@ -191,7 +192,7 @@ def one_round(lab, side):
     for operation, method in OPERATIONS.items():
         # How long a guest takes to be switched off depends on what it does,
         # which its firmware does in the same order each time.
-        time.sleep(random.uniform(0, LONGEST_REST))
+        time.sleep(LONGEST_REST * CHANCE.random())
         lab.wait_quiet()
         try:
             with lab.requests() as requests:
@@ -286,7 +287,7 @@ def main():
                     if not isinstance(side, ThroughRedfish)
                     or 0 < number <= arguments.peer_rounds]
                 # Whoever comes first has an advantage or not: take turns.
-                random.shuffle(sides_now)
+                CHANCE.shuffle(sides_now)
                 found = {side.title: one_round(lab, side)
                          for side in sides_now}
                 share = processors.stolen()
