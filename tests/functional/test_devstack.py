@@ -113,6 +113,9 @@ class Stack:
 @pytest.fixture
 def stack(deployment, tmp_path):
     """A DevStack before its first phase; nothing of it stays."""
+    # What DevStack installs of the plugin's bindep.txt, and pgrep.
+    system.install_packages(['dnsmasq-base', 'procps'],
+                            deployment.ironic.logs / 'packages.log')
     path = deployment.ironic.state / 'clouds.yaml'
     before = path.read_text()
     made = Stack(deployment, tmp_path)
