@@ -163,6 +163,8 @@ def main():
                 f'sync_power_state_interval = {arguments.interval}',
                 peer=arguments.peer if arguments.peer_nodes else None) as lab:
             for number in sorted({*arguments.nodes, *arguments.peer_nodes}):
+                # Passes over the peer's nodes would take what this needs.
+                lab.set_nodes(OURS, [])
                 lab.add_servers(number - len(lab.servers))
                 servers = [server.id for server in lab.servers]
                 if number in arguments.nodes:

@@ -19,8 +19,6 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 
-from onebox.minicloud import cloud as minicloud  # noqa: E402
-from onebox.minicloud import settings  # noqa: E402
 from onebox import progress  # noqa: E402
 from onebox import quickstart  # noqa: E402
 
@@ -28,18 +26,7 @@ from onebox import quickstart  # noqa: E402
 @pytest.fixture(scope='session')
 def lab():
     """Bring cloud, servers and Ironic up, and down again at the end."""
-    shown = progress.Progress('end-to-end tests')
-    everything = quickstart.Quickstart(shown)
-    with minicloud.lock(everything.cloud):
-        everything.cloud = settings.Settings()
-        if everything.cloud.exists() or everything.ironic.root.exists():
-            # A run was interrupted here: none of it is to be met again.
-            everything.down()
-            everything.cloud = settings.Settings()
-        try:
-            everything.prepare(network_first=True,
-                               images=['Debian image with keepalived'])
-            everything.furnish()
-            yield everything
-        finally:
-            everything.down()
+    with quickstart.for_tests(
+            progress.Progress('end-to-end tests'), network_first=True,
+            images=['Debian image with keepalived']) as everything:
+        yield everything

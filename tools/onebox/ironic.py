@@ -141,7 +141,9 @@ except-interface=lo
 dhcp-range={first_lease},{last_lease},{netmask},12h
 dhcp-option=option:router
 dhcp-boot=http://{address}:{http_port}/boot.ipxe
-dhcp-leasefile={root}/dnsmasq.leases
+dhcp-leasefile={leases}
+# iPXE, the agent and the deployed system each have a client ID of their own.
+dhcp-ignore-clid
 enable-tftp
 tftp-root={root}/tftp
 log-dhcp
@@ -195,6 +197,7 @@ class Ironic:
         self.logs = self.state / 'logs'
         self.images = self.root / 'http' / 'images'
         self.conf = self.root / 'ironic.conf'
+        self.leases = self.root / 'dnsmasq.leases'
         self.api_url = f'http://127.0.0.1:{api_port}'
         self._daemons = {
             name: processes.Daemon(name, self.root / 'run', self.logs)
@@ -263,6 +266,7 @@ class Ironic:
             'first_lease': self.network[100],
             'last_lease': self.network[199], 'root': self.root,
             'logs': self.logs, 'images': self.images, 'device': device,
+            'leases': self.leases,
             'credentials': '\n'.join(
                 f'{name} = {value}' for name, value in credentials.items()),
             'agent_parameters': AGENT_PARAMETERS,

@@ -317,6 +317,15 @@ class Nodes:
             f'(console log: openstack --os-cloud {CLOUD} console log show '
             f'{node.name})', self._service.logs / 'ironic.log')
 
+    def image(self):
+        """The Debian image, as instance_info of a node has it."""
+        return {
+            'image_source':
+                f'{self._service.http_url}/images/{self._images.disk.name}',
+            'image_os_hash_algo': 'sha256',
+            'image_os_hash_value': sha256(self._images.disk),
+            'image_disk_format': 'raw'}
+
     def deploy(self, name, stage, timeout=1200):
         """Deploy the Debian image to a node's disk.
 
@@ -324,12 +333,7 @@ class Nodes:
         :param stage: the stage of the progress.
         :param timeout: seconds to wait.
         """
-        self._api.update_node(name, instance_info={
-            'image_source':
-                f'{self._service.http_url}/images/{self._images.disk.name}',
-            'image_os_hash_algo': 'sha256',
-            'image_os_hash_value': sha256(self._images.disk),
-            'image_disk_format': 'raw'})
+        self._api.update_node(name, instance_info=self.image())
         self.provision(name, 'active', 'active', stage, timeout,
                        config_drive={'meta_data': {
                            'uuid': self.node(name).id, 'hostname': name,

@@ -14,6 +14,7 @@
 
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import shutil
 import site
@@ -43,11 +44,12 @@ class Quickstart:
     """All parts together.
 
     :param shown: the :class:`progress.Progress`.
+    :param state: folder of all state.
     """
 
-    def __init__(self, shown):
-        self.cloud = settings.Settings()
-        self.ironic = ironic.Ironic()
+    def __init__(self, shown, state=None):
+        self.cloud = settings.Settings(state)
+        self.ironic = ironic.Ironic(state)
         self.images = image_files.Images(system.cache_dir(),
                                          self.ironic.logs)
         self._shown = shown
@@ -184,6 +186,30 @@ class Quickstart:
             self.ironic.stop()
         minicloud.down(self.cloud, self._shown)
         self.ironic.remove()
+
+
+@contextlib.contextmanager
+def for_tests(shown, state=None, **preparation):
+    """Bring all of it up with nothing deployed, and down again at the end.
+
+    :param shown: the :class:`progress.Progress`.
+    :param state: folder of all state.
+    :param preparation: arguments of :meth:`Quickstart.prepare`.
+    :returns: the :class:`Quickstart`, as a context.
+    """
+    everything = Quickstart(shown, state)
+    with minicloud.lock(everything.cloud):
+        everything.cloud = settings.Settings(state)
+        if everything.cloud.exists() or everything.ironic.root.exists():
+            # A run was interrupted here: none of it is to be met again.
+            everything.down()
+            everything.cloud = settings.Settings(state)
+        try:
+            everything.prepare(**preparation)
+            everything.furnish()
+            yield everything
+        finally:
+            everything.down()
 
 
 def _parser():

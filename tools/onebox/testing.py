@@ -20,6 +20,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 from xml.etree import ElementTree
 
 from onebox import images
@@ -28,8 +29,10 @@ from onebox.minicloud import cloud as minicloud
 from onebox.minicloud import nova
 from onebox.minicloud import settings
 from onebox import progress
+from onebox import quickstart
 from onebox import releases
 from onebox import system
+from onebox import tempest
 
 REPOSITORY = ironic.REPOSITORY
 TEST_REQUIREMENTS = REPOSITORY / 'test-requirements.txt'
@@ -45,11 +48,12 @@ TOOLS_MAY = 'B105,B314,B404,B405,B603,B607'
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell), unit (seconds), functional
 (a real Nova API with a fake hypervisor) and e2e (real guests; minutes). All of
-them by default. On request, images tries the rescue image in plain QEMU.
+them by default. On request, images tries the rescue image in plain QEMU, and
+tempest has Tempest deploy a node of quickstart's.
 Installs what it needs, and leaves nothing running.
 '''
 TIERS = ('lint', 'unit', 'functional', 'e2e')
-ON_REQUEST = ('images',)
+ON_REQUEST = ('images', 'tempest')
 # Those that are run with more than one release of Ironic.
 WITH_RELEASES = ('unit', 'functional')
 # What goes through a whole Ironic: the least that is run with a release. The
@@ -123,6 +127,8 @@ class Tests:
         elif tier == 'functional':
             with self._cloud() as cloud:
                 self._each_release(tier, cloud)
+        elif tier == 'tempest':
+            self._tempest()
         else:
             if tier == 'images':
                 self._ipxe_images()
@@ -234,6 +240,28 @@ class Tests:
         built = images.Images(self._cache, self._logs)
         for title in ('iPXE rescue image', 'iPXE network-first image'):
             built.build(title)
+
+    def _tempest(self):
+        """Have Tempest deploy a node."""
+        with self._shown.stage('tempest: environment'):
+            system.install_packages(tempest.PACKAGES,
+                                    self._logs / 'packages.log')
+            venv = self._venv('tempest', tempest.REQUIREMENTS)
+            ironic.install_checkout(venv, self._logs / 'python-tempest.log')
+        with quickstart.for_tests(self._shown, self._state) as lab:
+            with self._shown.stage('a node is made available') as stage:
+                lab.nodes.provision('bios-0', 'manage', 'manageable', stage,
+                                    120)
+                lab.nodes.provision('bios-0', 'provide', 'available', stage,
+                                    900)
+            with self._shown.stage('tempest'):
+                begun = time.monotonic()
+                counts = tempest.run(lab, venv, self._logs / 'tempest')
+                self.outcomes.append(Outcome(
+                    'tempest', releases.NEWEST.name, lab.cloud.nova,
+                    seconds=time.monotonic() - begun, **counts))
+                self._require(counts['passed'] and not counts['failed']
+                              and not counts['skipped'], 'tempest')
 
     def _lint(self):
         with self._shown.stage('lint: environment'):
