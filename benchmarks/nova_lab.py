@@ -40,6 +40,7 @@ from onebox.minicloud import database  # noqa: E402
 from onebox.minicloud import settings  # noqa: E402
 from onebox import progress  # noqa: E402
 from onebox import system  # noqa: E402
+import nova_copies  # noqa: E402
 import sushy_tools  # noqa: E402
 
 REQUEST = re.compile(
@@ -50,8 +51,10 @@ THREADS = 32
 # wait for that at the most.
 QUIET = 0.85
 QUIET_PATIENCE = 10
-# Servers that are asked for at once, which Nova builds one by one.
-BATCH = 100
+# Servers that are asked for at once, which Nova builds one by one, and how
+# many of them are built: more than these are copies.
+BATCH = 50
+MOST_BUILT = 100
 
 # Of an Ironic that has nodes without any hardware, too.
 IDLE_LINES = (
@@ -292,6 +295,20 @@ class Lab:
             for index in range(number)]
 
     def add_servers(self, number):
+        """Make servers; those beyond the first are copies of them.
+
+        :returns: list of UUIDs.
+        """
+        built = min(number, max(0, MOST_BUILT - len(self.servers)))
+        made = [server.id for server in self.build_servers(built)]
+        copied = number - len(made)
+        if copied:
+            made += nova_copies.make(
+                self._cloud, [server.id for server in self.servers], copied)
+            self._undo.callback(nova_copies.remove, self._cloud)
+        return made
+
+    def build_servers(self, number):
         """Make servers, in batches.
 
         :returns: list of servers.

@@ -170,7 +170,7 @@ OTHER_STATUS = {'power off': 'SHUTOFF', 'power on': 'ACTIVE', BACK: 'ACTIVE'}
 
 def sides(lab):
     """Make the sides of the comparison; return them, the bare one first."""
-    bare, ours, *others = lab.add_servers(3 if lab.peer else 2)
+    bare, ours, *others = lab.build_servers(3 if lab.peer else 2)
     return [Bare(lab, bare),
             ThroughIronic(lab, 'quintupleo', 'quintupleo', ours,
                           {'quintupleo_server': ours.id}, 'RESCUE'),

@@ -14,7 +14,8 @@
 """Power sync of many nodes: seconds, requests, processor time and memory.
 
 A real Ironic looks at nodes whose servers are in a real Nova with its fake
-hypervisor; what a pass took is what Ironic itself logs of it. Run it with
+hypervisor, all but the first of them by :mod:`nova_copies`; what a pass took
+is what Ironic itself logs of it. Run it with
 ``tools/benchmark power_sync``.
 """
 
@@ -154,7 +155,7 @@ def main():
     sushy_tools.add_argument(parser)
     report.add_arguments(parser)
     arguments = parser.parse_args()
-    results = []
+    results, servers = [], []
     try:
         with nova_lab.Lab(
                 system.state_dir(), {},
@@ -165,8 +166,7 @@ def main():
             for number in sorted({*arguments.nodes, *arguments.peer_nodes}):
                 # Passes over the peer's nodes would take what this needs.
                 lab.set_nodes(OURS, [])
-                lab.add_servers(number - len(lab.servers))
-                servers = [server.id for server in lab.servers]
+                servers += lab.add_servers(number - len(servers))
                 if number in arguments.nodes:
                     lab.set_nodes('quintupleo', [
                         {'quintupleo_server': each} for each in servers])

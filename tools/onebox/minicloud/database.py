@@ -41,9 +41,13 @@ def ready(cloud, service):
 
 
 def sql(cloud, statements):
-    """Execute statements as the server's root user, which is our own."""
-    system.run(['mariadb', '--no-defaults', _socket(cloud), '--batch'],
-               input=statements)
+    """Execute statements as the server's root user, which is our own.
+
+    :returns: what the server answers, a line of titles first.
+    """
+    return system.run(
+        ['mariadb', '--no-defaults', _socket(cloud), '--batch'],
+        input=statements).stdout
 
 
 def install(cloud, service):
