@@ -34,13 +34,13 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'tools'))
 sys.dont_write_bytecode = True
 
+import nova_copies  # noqa: E402
 from onebox import ironic  # noqa: E402
 from onebox import lab  # noqa: E402
 from onebox.minicloud import database  # noqa: E402
 from onebox.minicloud import settings  # noqa: E402
 from onebox import progress  # noqa: E402
 from onebox import system  # noqa: E402
-import nova_copies  # noqa: E402
 import sushy_tools  # noqa: E402
 
 REQUEST = re.compile(
