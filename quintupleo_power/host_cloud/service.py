@@ -96,10 +96,7 @@ class Service:
                 if error.retry_after <= self.SLOW else None)
 
     def _read(self, path, key, kind, params):
-        return self._decoded(
-            self._request('GET', path, params=params), key, kind)
-
-    def _decoded(self, answer, key, kind):
+        answer = self._request('GET', path, params=params)
         try:
             found = answer.json()
         except ValueError:
@@ -111,19 +108,6 @@ class Service:
             raise self._unintelligible(answer, 'JSON that lacks ' + (
                 f'"{key}"' if key else 'what was asked for'))
         return found
-
-    def ask(self, path, body, key, kind=dict):
-        """Ask for something that the answer to a POST holds.
-
-        :param path: path below the service's endpoint.
-        :param body: what is sent as JSON.
-        :param key: the member of the answer that is wanted.
-        :param kind: what it has to be: a type.
-        :returns: the decoded member.
-        :raises: HostCloudError in one of its kinds.
-        """
-        return self._decoded(self._request('POST', path, json=body), key,
-                             kind)
 
     def post(self, path, body):
         """Ask for an action.
