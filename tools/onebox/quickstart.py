@@ -126,7 +126,10 @@ class Quickstart:
         """Import what needs openstacksdk, which is in Ironic's venv."""
         for packages in (self.ironic.venv / 'lib').glob(
                 'python3*/site-packages'):
+            others = sys.path[:]
             site.addsitedir(str(packages))
+            # The machine's own packages may be too old for it.
+            sys.path[:] = [*sys.path[len(others):], *others]
         from onebox import lab
         self.host_cloud = lab.HostCloud(self.ironic)
         return lab
