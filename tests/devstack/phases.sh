@@ -50,6 +50,12 @@ for phase; do
         # shellcheck disable=SC1090  # what a test wants to know
         source "$PLUGIN_CODE"
     else
+        if [[ "$phase" == unstack || "$phase" == clean ]]; then
+            # As openrc does, which unstack.sh and clean.sh read.
+            export OS_AUTH_TYPE=password OS_AUTH_URL=http://127.0.0.1/identity
+            export OS_USERNAME=demo OS_PASSWORD=secret OS_PROJECT_NAME=demo
+            export OS_USER_DOMAIN_ID=default OS_PROJECT_DOMAIN_ID=default
+        fi
         # shellcheck disable=SC2086,SC1091  # a mode and a phase
         source "$PLUGIN/plugin.sh" $phase
     fi
