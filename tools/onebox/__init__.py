@@ -10,4 +10,4 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Everything that runs on one machine; standard library only."""
+"""Everything that runs on one machine; standard library only, but for lab."""

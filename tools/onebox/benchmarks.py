@@ -30,6 +30,7 @@ REQUIREMENTS = ('openstacksdk==4.*', 'matplotlib==3.*', 'jsonschema==4.*',
                 'tenacity==9.*', 'oslo.log>=8', 'oslo.utils>=9')
 # The hypervisor of the cloud that each runs in, None for tools/quickstart.
 HYPERVISORS = {
+    'clean_and_deploy': None,
     'deployment': None,
     'environments': 'fake',
     'one_node': 'libvirt',

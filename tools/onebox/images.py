@@ -24,6 +24,7 @@ BUILDERS = {
     'iPXE network-first image': (
         ('build-ipxe-image', '--network-first'), 'ipxe-network-first.iso',
         ('ipxe-network-first.iso',)),
+    'EFI boot loader': (('build-esp-image',), 'esp.img', ('esp.img',)),
     'agent ramdisk': (('build-agent-ramdisk',), '.',
                       ('agent.kernel', 'agent.ramdisk')),
     'Debian disk image': (('build-disk-image',), 'debian.raw',
@@ -32,8 +33,9 @@ BUILDERS = {
         ('build-disk-image', '--package', 'keepalived'),
         'debian-keepalived.raw', ('debian-keepalived.raw',)),
 }
-# What a rescue and a deployment take.
-USUAL = ('iPXE rescue image', 'agent ramdisk', 'Debian disk image')
+# What a rescue, virtual media and a deployment take.
+USUAL = ('iPXE rescue image', 'EFI boot loader', 'agent ramdisk',
+         'Debian disk image')
 
 
 class Images:
@@ -48,6 +50,7 @@ class Images:
         self._logs = pathlib.Path(logs)
         self.rescue = self.folder / 'ipxe.iso'
         self.network_first = self.folder / 'ipxe-network-first.iso'
+        self.esp = self.folder / 'esp.img'
         self.agent_kernel = self.folder / 'agent.kernel'
         self.agent_ramdisk = self.folder / 'agent.ramdisk'
         self.disk = self.folder / 'debian.raw'
@@ -77,7 +80,8 @@ class Images:
     @staticmethod
     def _recipe(builder):
         kind = {'build-ipxe-image': 'ipxe', 'build-agent-ramdisk': 'agent',
-                'build-disk-image': 'disk'}[builder]
+                'build-disk-image': 'disk',
+                'build-esp-image': 'esp'}[builder]
         sources = [TOOLS / builder, TOOLS / 'images' / 'common.sh']
         sources += sorted(path for path in (TOOLS / 'images' / kind).rglob('*')
                           if path.is_file())

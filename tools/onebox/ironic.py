@@ -26,7 +26,9 @@ from onebox import processes
 from onebox import releases
 from onebox import system
 
-PACKAGES = ('dnsmasq-base', 'nginx-light', 'python3-venv', 'git')
+# The last three are for ISOs that Ironic makes.
+PACKAGES = ('dnsmasq-base', 'nginx-light', 'python3-venv', 'git',
+            'genisoimage', 'isolinux', 'syslinux-common')
 REQUIREMENTS = releases.NEWEST.requirements
 CONSTRAINTS = releases.NEWEST.constraints
 PYTHON = releases.PYTHON
@@ -52,18 +54,20 @@ use_stderr = false
 default_log_levels = {log_levels}
 enabled_hardware_types = quintupleo
 enabled_bios_interfaces = no-bios
-enabled_boot_interfaces = ipxe,pxe
-enabled_console_interfaces = no-console
-enabled_deploy_interfaces = direct,ramdisk
+enabled_boot_interfaces = ipxe,pxe,quintupleo-virtual-media
+enabled_console_interfaces = quintupleo,no-console
+enabled_deploy_interfaces = direct,ramdisk,quintupleo-rebuild
 enabled_firmware_interfaces = no-firmware
-enabled_inspect_interfaces = agent,no-inspect
+enabled_inspect_interfaces = quintupleo,agent,no-inspect
 enabled_management_interfaces = quintupleo
-enabled_network_interfaces = noop
+enabled_network_interfaces = noop,quintupleo
 enabled_power_interfaces = quintupleo
 enabled_raid_interfaces = no-raid,agent
 enabled_rescue_interfaces = no-rescue,agent
 enabled_storage_interfaces = noop
-enabled_vendor_interfaces = no-vendor
+enabled_vendor_interfaces = quintupleo,no-vendor
+esp_image = {images}/esp.img
+isolinux_bin = /usr/lib/ISOLINUX/isolinux.bin
 
 [agent]
 deploy_logs_collect = always

@@ -43,7 +43,7 @@ def pin(release, log):
     with tempfile.TemporaryDirectory() as folder:
         wanted = pathlib.Path(folder) / 'wanted.txt'
         wanted.write_text('\n'.join(
-            (*release.requirements, *release.held)))
+            (*release.requirements, *release.held, *_lowest(release))))
         exempt = [release.package, *(
             name for name, equal, _ in (
                 each.partition('==') for each in release.held) if equal)]
@@ -56,9 +56,17 @@ def pin(release, log):
              '--no-annotate', '--no-config', '--python', releases.PYTHON,
              *until, wanted]).stdout
     day = str(datetime.date.today()) if release.day == 'today' else release.day
+    note = ', the lowest of requirements.txt' if release.lowest else ''
     release.constraints.write_text(
         f'# Made by tools/pin-releases {release.constraints.stem}: '
-        f'the libraries of {day}.\n{text}')
+        f'the libraries of {day}{note}.\n{text}')
+
+
+def _lowest(release):
+    if not release.lowest:
+        return []
+    return [f'{name}=={version}'
+            for name, version in releases.lower_bounds().items()]
 
 
 def main(argv=None):

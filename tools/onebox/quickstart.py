@@ -36,7 +36,6 @@ in it and an Ironic that deploys the first of them, then says how to go on.
 Run it again to go on from where it was; "--down" removes everything but the
 cache.
 '''
-STAGES = 11
 UP_LINE = 'quintupleo: deployed Debian system is up'
 
 
@@ -137,7 +136,7 @@ class Quickstart:
     def _link_images(self):
         """Put the images where the agents fetch them from."""
         for path in (self.images.agent_kernel, self.images.agent_ramdisk,
-                     self.images.disk):
+                     self.images.disk, self.images.esp):
             target = self.ironic.images / path.name
             if target.exists() and target.samefile(path):
                 continue

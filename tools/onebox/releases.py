@@ -15,7 +15,8 @@
 Each is installed with the libraries of its time, by a constraints file of its
 own. OpenStack's own constraints are no package, so that these are derived:
 what the package index had on the day of the release. ``tools/pin-releases``
-makes them.
+makes them. With the oldest release, what the driver itself requires is as old
+as ``requirements.txt`` permits.
 """
 
 import dataclasses
@@ -24,6 +25,7 @@ import pathlib
 from onebox import system
 
 CONSTRAINTS = pathlib.Path(__file__).with_name('constraints')
+REQUIREMENTS = pathlib.Path(__file__).parents[2] / 'requirements.txt'
 PYTHON = '/usr/bin/python3'
 # The clients of Ironic and of the cloud; the last three build this checkout.
 IRONIC_COMPANIONS = ('python-ironicclient', 'python-openstackclient',
@@ -44,6 +46,8 @@ class Release:
         today's Python.
     :ivar package: its name in the package index.
     :ivar companions: what is installed beside it.
+    :ivar lowest: whether what the driver requires is at its lower bound, and
+        not of that day.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Release:
     packages: tuple = ()
     package: str = 'ironic'
     companions: tuple = IRONIC_COMPANIONS
+    lowest: bool = False
 
     @property
     def requirements(self):
@@ -69,7 +74,7 @@ RELEASES = (
     Release('24.1', '2024.1', '2024-04-03', (
         'SQLAlchemy<2', 'urllib3<2',
         # Earlier ones do not run in pytest 9, later ones not in Eventlet.
-        'testtools==2.7.2'), packages=('gcc', 'python3-dev')),
+        'testtools==2.7.2'), packages=('gcc', 'python3-dev'), lowest=True),
     Release('26.1', '2024.2', '2024-10-02', ('urllib3<2',)),
     Release('29', '2025.1', '2025-04-02', ('urllib3<2',)),
     Release('32', '2025.2', '2025-10-01', ('urllib3<2',)),
@@ -83,6 +88,16 @@ OLDEST, NEWEST = RELEASES[0], RELEASES[-1]
 # Minicloud's own and Debian's packages are not among them.
 NEWEST_NOVA = Release('34', '2026.2', 'today', package='nova',
                       companions=NOVA_COMPANIONS)
+
+
+def lower_bounds():
+    """The lowest versions that ``requirements.txt`` permits.
+
+    :returns: a dict of versions by name.
+    """
+    lines = (line.partition('#')[0].strip()
+             for line in REQUIREMENTS.read_text().splitlines())
+    return dict(line.split('>=') for line in lines if line)
 
 
 def by_file(name):

@@ -14,8 +14,10 @@
 
 import argparse
 import collections
+from concurrent import futures
 import contextlib
 import dataclasses
+import functools
 import os
 import pathlib
 import subprocess
@@ -28,6 +30,7 @@ from onebox import ironic
 from onebox.minicloud import cloud as minicloud
 from onebox.minicloud import nova
 from onebox.minicloud import settings
+from onebox import packages
 from onebox import progress
 from onebox import quickstart
 from onebox import releases
@@ -35,7 +38,12 @@ from onebox import system
 from onebox import tempest
 
 REPOSITORY = ironic.REPOSITORY
+MINICLOUD = REPOSITORY / 'tools' / 'minicloud'
 TEST_REQUIREMENTS = REPOSITORY / 'test-requirements.txt'
+# What tox has for the documentation, and what builds this checkout.
+DOC_REQUIREMENTS = (REPOSITORY / 'requirements.txt',
+                    REPOSITORY / 'doc' / 'requirements.txt')
+DOC_COMPANIONS = ('setuptools<81', 'wheel')
 # They test the tools, which do not run on Ironic's libraries.
 TESTS_OF_TOOLS = REPOSITORY / 'tests' / 'unit' / 'onebox'
 LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
@@ -46,19 +54,25 @@ LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
 # own pytest), SQL (B608: of our own names). The driver has no exception.
 TOOLS_MAY = 'B105,B314,B404,B405,B603,B607,B608'
 DESCRIPTION = '''\
-Runs the tests: lint (style of Python and shell), unit (seconds), functional
-(a real Nova API with a fake hypervisor) and e2e (real guests; minutes). All of
-them by default. On request, images tries the rescue image in plain QEMU, and
-tempest has Tempest deploy a node of quickstart's.
+Runs the tests: lint (style of Python and shell, the documentation), unit
+(seconds), packages (sdist and wheel, Kolla's template), functional (a real
+Nova API with a fake hypervisor) and e2e (real guests; minutes). All of them by
+default. On request, images tries the rescue image in plain QEMU, and tempest
+has Tempest deploy a node of quickstart's.
 Installs what it needs, and leaves nothing running.
 '''
-TIERS = ('lint', 'unit', 'functional', 'e2e')
+TIERS = ('lint', 'unit', 'packages', 'functional', 'e2e')
 ON_REQUEST = ('images', 'tempest')
 # Those that are run with more than one release of Ironic.
 WITH_RELEASES = ('unit', 'functional')
 # What goes through a whole Ironic: the least that is run with a release. The
 # other functional tests have the driver in their own process, and take long.
-ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_power.py')
+ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_inspect.py',
+             'test_power.py', 'test_wipe.py')
+# Functional tests that are run beside the others, in a network namespace with
+# a cloud of its own: half of the time, and nothing that fetches anything.
+SECOND_HALF = ('test_environments.py', 'test_faults.py', 'test_model.py',
+               'test_table.py')
 MOST_FAILURES = 10
 # What a line of a service's log has that tells of trouble.
 COMPLAINTS = (' ERROR ', ' CRITICAL ', '[ERROR]', '[error]',
@@ -92,27 +106,51 @@ class Outcome:
                    float(suite.get('time')))
 
 
+@dataclasses.dataclass(frozen=True)
+class Lane:
+    """Where tests are run that follow each other.
+
+    :ivar state: folder of their state.
+    :ivar shown: the :class:`progress.Progress`.
+    :ivar output: file for what is printed; None for standard output.
+    :ivar prefix: words before each command.
+    """
+
+    state: pathlib.Path
+    shown: progress.Progress
+    output: object = None
+    prefix: tuple = ()
+
+
 class Tests:
     """The tests of this checkout.
 
     The clouds of the tests have a state folder of their own, so that one of
     the user's is left alone.
 
-    :param shown: the :class:`progress.Progress`.
-    :param arguments: arguments for pytest.
-    :param choice: the :class:`Choice` of the command line.
+    :ivar state: folder of their state.
+    :ivar outcomes: an :class:`Outcome` for each tier and release.
     """
 
     def __init__(self, shown, arguments, choice):
+        """Prepare to run them.
+
+        :param shown: the :class:`progress.Progress`.
+        :param arguments: arguments for pytest.
+        :param choice: the :class:`Choice` of the command line.
+        """
         self.outcomes = []
         self._shown = shown
         self._arguments = arguments
         self._choice = choice
-        self._state = pathlib.Path(os.environ.get(
+        self.state = pathlib.Path(os.environ.get(
             'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-tests'))
         self._cache = system.cache_dir()
-        self._logs = self._state / 'logs'
-        system.make_dir(self._state)
+        self._logs = self.state / 'logs'
+        self._lane = Lane(self.state, shown)
+        # A checkout is put into each but once: others may run from it.
+        self._environments = {}
+        system.make_dir(self.state)
         system.make_dir(self._logs, 0o700)
 
     def run(self, tier):
@@ -123,38 +161,99 @@ class Tests:
         if tier == 'lint':
             self._lint()
         elif tier == 'unit':
-            self._each_release(tier)
+            self._unit()
+        elif tier == 'packages':
+            self._packages()
         elif tier == 'functional':
-            with self._cloud() as cloud:
-                self._each_release(tier, cloud)
+            self._functional()
         elif tier == 'tempest':
             self._tempest()
         else:
             if tier == 'images':
                 self._ipxe_images()
-            self._pytest(tier, releases.NEWEST)
+            self._pytest(self._lane, tier, releases.NEWEST)
 
-    def _each_release(self, tier, cloud=None):
-        """Run a tier with all releases, though one of them fails."""
-        failures = []
+    def _unit(self):
+        """Run the unit tests, with two releases at once: each has a core."""
+        chosen = self._prepared()
+
+        def run(chosen, lane):
+            _each(functools.partial(self._pytest, lane, 'unit', release)
+                  for release in chosen)
+
+        self._two_at_once(
+            'unit', functools.partial(run, chosen[::2]),
+            functools.partial(run, chosen[1::2]) if chosen[1:] else None)
+
+    def _functional(self):
+        """Run the functional tests, two halves at once: they mostly wait."""
+        # Ironic makes ISOs here, too.
+        system.install_packages(ironic.PACKAGES, self._logs / 'packages.log')
+        chosen = self._prepared()
+
+        def run(part, lane):
+            with self._cloud(lane) as cloud:
+                _each(functools.partial(
+                    self._pytest, lane, 'functional', release, cloud, part)
+                    for release in chosen
+                    if part != 1 or release not in self._choice.essential)
+
+        def second(lane):
+            with namespace(f'{self.state.name}-2') as prefix:
+                run(2, dataclasses.replace(lane, prefix=prefix))
+
+        if self._arguments or 'QUINTUPLEO_TEST_CLOUD' in os.environ:
+            run(None, self._lane)
+        else:
+            # In a namespace nothing can be fetched.
+            self._minicloud(self._lane, 'install', *self._kind_of_cloud())
+            self._two_at_once('functional', functools.partial(run, 1), second)
+
+    def _prepared(self):
+        """The chosen releases, when all have their environments."""
         for release in self._choice.releases:
-            try:
-                self._pytest(tier, release, cloud)
-            except system.Error as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+            self._environment(release)
+        return self._choice.releases
 
-    def _pytest(self, tier, release, cloud=None):
-        """Run the tests of a tier in the environment of a release."""
+    def _two_at_once(self, title, first, second):
+        """Do two things at once; the second's output follows the first's.
+
+        :param title: what they are together.
+        :param first: function of a :class:`Lane`.
+        :param second: another one, or None.
+        :raises: Error if one of them fails; the other is done all the same.
+        """
+        if not second:
+            first(self._lane)
+            return
+        log = self._logs / f'{title}-second.log'
+        with open(log, 'w') as output, futures.ThreadPoolExecutor(1) as pool:
+            lane = Lane(self.state / 'second',
+                        progress.Progress(title, stream=output), output)
+            other = pool.submit(second, lane)
+
+            def end():
+                with self._shown.stage(f'{title}: the second half'):
+                    try:
+                        other.result()
+                    finally:
+                        print(log.read_text(errors='replace'), end='')
+
+            _each([functools.partial(first, self._lane), end])
+
+    def _pytest(self, lane, tier, release, cloud=None, part=None):
+        """Run the tests of a tier in the environment of a release.
+
+        :param part: 1 or 2 for one half of them.
+        """
         variables = {}
         title = f'{tier}, Ironic {release.name}'
-        with self._shown.stage(f'{title}: environment'):
-            venv = self._environment(release)
-        report = self._logs / f'{tier}-{release.name}.xml'
+        venv = self._environment(release)
+        name = f'{tier} {part}/2' if part else tier
+        report = self._logs / f'{name.replace("/", "-")}-{release.name}.xml'
         report.unlink(missing_ok=True)
         command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
-                   *self._paths(tier, release), '--junit-xml', report]
+                   *self._paths(tier, release, part), '--junit-xml', report]
         if tier != 'unit':
             # What is brought up for minutes is worth watching.
             command += ['--capture=no', '--verbose']
@@ -170,29 +269,38 @@ class Tests:
             variables = {
                 'QUINTUPLEO_TEST_CLOUD': cloud.state,
                 'QUINTUPLEO_IRONIC_VENV': venv,
-                'QUINTUPLEO_STATE_DIR': self._state / f'ironic-{release.name}'}
-        with self._shown.stage(title):
-            passed = self._call([*command, *self._arguments], **variables)
+                'QUINTUPLEO_STATE_DIR': lane.state / f'ironic-{release.name}'}
+        with lane.shown.stage(title):
+            passed = self._call([*command, *self._arguments], lane,
+                                **variables)
             if report.exists():
                 self.outcomes.append(Outcome.read(
-                    tier, release, cloud.nova if cloud else '', report))
+                    name, release, cloud.nova if cloud else '', report))
             self._require(passed, title)
 
-    def _paths(self, tier, release):
+    def _paths(self, tier, release, part):
         folder = REPOSITORY / 'tests' / tier
         if tier == 'functional' and release in self._choice.essential:
             return [folder / name for name in ESSENTIAL]
-        return [folder]
+        if part == 1:
+            return [folder, *(f'--ignore={folder / name}'
+                              for name in SECOND_HALF)]
+        return [folder / name for name in SECOND_HALF] if part else [folder]
 
     def _environment(self, release):
         """The Python environment of a release, with this checkout in it."""
-        name = f'ironic-{release.name}'
-        system.install_packages(release.packages, self._logs / 'packages.log')
-        venv = self._venv(
-            name, (*release.requirements, '-r', str(TEST_REQUIREMENTS)),
-            release.constraints)
-        ironic.install_checkout(venv, self._logs / f'python-{name}.log')
-        return venv
+        if release not in self._environments:
+            name = f'ironic-{release.name}'
+            with self._shown.stage(f'Ironic {release.name}: environment'):
+                system.install_packages(release.packages,
+                                        self._logs / 'packages.log')
+                venv = self._venv(
+                    name, (*release.requirements, '-r',
+                           str(TEST_REQUIREMENTS)), release.constraints)
+                ironic.install_checkout(venv,
+                                        self._logs / f'python-{name}.log')
+            self._environments[release] = venv
+        return self._environments[release]
 
     def _venv(self, name, requirements, constraints=None):
         version = system.run([ironic.PYTHON, '--version']).stdout
@@ -209,7 +317,7 @@ class Tests:
         return path
 
     @contextlib.contextmanager
-    def _cloud(self):
+    def _cloud(self, lane):
         """A cloud with a fake hypervisor, for all releases of Ironic.
 
         :returns: its :class:`settings.Settings`, as a context.
@@ -218,21 +326,25 @@ class Tests:
         if given:
             yield settings.Settings(given)
             return
-        with minicloud.lock(settings.Settings(self._state)):
-            cloud = settings.Settings(self._state)
-            if cloud.exists():
-                # A run was interrupted here: none of it is to be met again.
-                minicloud.down(cloud, self._shown)
-                cloud = settings.Settings(self._state)
-            try:
-                minicloud.up(cloud, self._shown, 'fake',
-                             nova_release=self._choice.nova)
-                yield cloud
-            except system.Error:
-                _print_trouble(cloud)
-                raise
-            finally:
-                minicloud.down(cloud, self._shown)
+        if settings.Settings(lane.state).exists():
+            # A run was interrupted here: none of it is to be met again.
+            self._minicloud(lane, 'down')
+        try:
+            self._minicloud(lane, 'up', *self._kind_of_cloud())
+            yield settings.Settings(lane.state)
+        except system.Error:
+            _print_trouble(settings.Settings(lane.state), lane.output)
+            raise
+        finally:
+            self._minicloud(lane, 'down')
+
+    def _kind_of_cloud(self):
+        return '--hypervisor', 'fake', '--nova', self._choice.nova
+
+    def _minicloud(self, lane, *words):
+        title = f'minicloud {words[0]}'
+        with lane.shown.stage(title):
+            self._require(self._call([MINICLOUD, *words], lane), title)
 
     def _ipxe_images(self):
         system.install_packages(['qemu-system-x86', 'ovmf'],
@@ -241,6 +353,24 @@ class Tests:
         for title in ('iPXE rescue image', 'iPXE network-first image'):
             built.build(title)
 
+    def _packages(self):
+        """Test what is built of this checkout."""
+        with self._shown.stage('packages: environment'):
+            system.install_packages(packages.PACKAGES,
+                                    self._logs / 'packages.log')
+            venv = self._venv('packages', packages.REQUIREMENTS)
+        report = self._logs / 'packages.xml'
+        report.unlink(missing_ok=True)
+        with self._shown.stage('packages'):
+            passed = self._call(
+                [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
+                 REPOSITORY / 'tests' / 'packages', '--junit-xml', report,
+                 *self._arguments])
+            if report.exists():
+                self.outcomes.append(Outcome.read(
+                    'packages', releases.NEWEST, '', report))
+            self._require(passed, 'packages')
+
     def _tempest(self):
         """Have Tempest deploy a node."""
         with self._shown.stage('tempest: environment'):
@@ -248,7 +378,7 @@ class Tests:
                                     self._logs / 'packages.log')
             venv = self._venv('tempest', tempest.REQUIREMENTS)
             ironic.install_checkout(venv, self._logs / 'python-tempest.log')
-        with quickstart.for_tests(self._shown, self._state) as lab:
+        with quickstart.for_tests(self._shown, self.state) as lab:
             with self._shown.stage('a node is made available') as stage:
                 lab.nodes.provision('bios-0', 'manage', 'manageable', stage,
                                     120)
@@ -288,18 +418,41 @@ class Tests:
                             TOOLS_MAY, '--recursive', 'tools',
                             'benchmarks'])]
             self._require(all(results), 'lint')
+        self._documentation()
+
+    def _documentation(self):
+        """Build the documentation, whose warnings are errors."""
+        with self._shown.stage('documentation: environment'):
+            venv = self._venv('docs', (
+                *DOC_COMPANIONS,
+                *(line for path in DOC_REQUIREMENTS
+                  for line in path.read_text().splitlines()
+                  if line and not line.startswith('#'))))
+            # The options are found by the package's entry point.
+            ironic.install_checkout(venv, self._logs / 'python-docs.log')
+        with self._shown.stage('documentation'):
+            built = self._call(
+                [venv / 'bin' / 'sphinx-build', '-W', '--keep-going', '-q',
+                 '-E', '-b', 'html', REPOSITORY / 'doc' / 'source',
+                 self.state / 'documentation'],
+                # The theme asks git; the clone may be somebody else's.
+                GIT_CONFIG_COUNT=1, GIT_CONFIG_KEY_0='safe.directory',
+                GIT_CONFIG_VALUE_0=REPOSITORY)
+            self._require(built, 'documentation')
 
     def _require(self, passed, title):
         if not passed:
             raise system.Error(f'{title} failed, see above. Logs of what it '
                                f'ran: {self._logs}')
 
-    def _call(self, command, **variables):
-        sys.stdout.flush()
+    def _call(self, command, lane=None, **variables):
+        lane = lane or self._lane
+        (lane.output or sys.stdout).flush()
         return subprocess.run(
-            [str(word) for word in command], cwd=REPOSITORY,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(self._state),
+            [str(word) for word in (*lane.prefix, *command)], cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL, stdout=lane.output,
+            stderr=lane.output and subprocess.STDOUT,
+            env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(lane.state),
                  'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONWARNINGS': 'ignore',
                  # Ironic's own limit, a minute, ends pytest by a signal.
                  'BASE_TEST_TIMEOUT': '600',
@@ -307,19 +460,56 @@ class Tests:
             ).returncode == 0
 
 
-def _print_trouble(cloud):
+def _each(jobs):
+    """Do one thing after the other, though one of them fails.
+
+    :param jobs: functions.
+    :raises: Error that was raised first.
+    """
+    failures = []
+    for job in jobs:
+        try:
+            job()
+        except system.Error as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+@contextlib.contextmanager
+def namespace(name):
+    """A network namespace that has loopback and nothing else.
+
+    :param name: its name; what an interrupted run left under it is removed.
+    :returns: the words that let a command run in it, as a context.
+    """
+    system.run(['ip', 'netns', 'delete', name], check=False)
+    system.run(['ip', 'netns', 'add', name])
+    try:
+        system.run(['ip', '-n', name, 'link', 'set', 'lo', 'up'])
+        yield 'ip', 'netns', 'exec', name
+    finally:
+        system.run(['ip', 'netns', 'delete', name])
+
+
+def _print_trouble(cloud, output):
     """Print which services of a cloud are ill, and their last complaints."""
-    print('\nThe cloud of the tests:')
+    def tell(text):
+        print(text, file=output)
+
+    if not cloud.exists():
+        return
+    tell('\nThe cloud of the tests:')
     for name, pid, healthy, _, log in minicloud.examine(cloud):
-        print(f"  {name}: process {pid}, {'well' if healthy else 'ILL'}")
+        tell(f"  {name}: process {pid}, {'well' if healthy else 'ILL'}")
         path = pathlib.Path(log)
         if path.is_file():
             with open(path, errors='replace') as lines:
                 last = collections.deque(
                     (line for line in lines
                      if any(level in line for level in COMPLAINTS)), 3)
-            print(''.join(f'    {line[:400].rstrip()}\n' for line in last),
-                  end='')
+            for line in last:
+                tell(f'    {line[:400].rstrip()}')
 
 
 def _speaks(name, suffix, interpreter):
@@ -401,7 +591,7 @@ def _choose(argv):
 
 def _table(outcomes):
     """Lines that tell how each tier went with each release."""
-    row = '{:<12} {:<8} {:<6} {:>6} {:>6} {:>7} {:>12}'
+    row = '{:<15} {:<8} {:<6} {:>6} {:>6} {:>7} {:>12}'
     return [row.format('Tests', 'Ironic', 'Nova', 'passed', 'failed',
                        'skipped', 'took'),
             *(row.format(each.tier, each.ironic, each.nova, each.passed,
@@ -419,18 +609,24 @@ def main(argv=None):
     try:
         system.require_root()
         tests = Tests(shown, argv[cut + 1:], choice)
+        with system.lock(tests.state / 'lock', 'A run of these tests'):
+            failures = _run(tests, choice.tiers)
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
         return 1
-    failures = []
-    for tier in choice.tiers:
-        try:
-            tests.run(tier)
-        except system.Error as error:
-            failures.append(error)
-            print(f'\n{error.report()}', file=sys.stderr)
     shown.summary()
     print('\n  ' + '\n  '.join(_table(tests.outcomes)))
     for error in failures:
         print(f'\n{error}', file=sys.stderr)
     return 1 if failures else 0
+
+
+def _run(tests, tiers):
+    failures = []
+    for tier in tiers:
+        try:
+            tests.run(tier)
+        except system.Error as error:
+            failures.append(error)
+            print(f'\n{error.report()}', file=sys.stderr)
+    return failures

@@ -94,9 +94,9 @@ class Client:
         """Create."""
         return self.request('POST', service, path, body)
 
-    def put(self, service, path, body=None):
+    def put(self, service, path):
         """Assign."""
-        return self.request('PUT', service, path, body)
+        return self.request('PUT', service, path)
 
     def delete(self, service, path):
         """Delete."""

@@ -44,21 +44,28 @@ def parser():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = result.add_subparsers(dest='command', required=True,
                                      metavar='COMMAND')
-    command = commands.add_parser(
-        'up', help='make the cloud, or what is missing of it')
-    command.add_argument(
+    choices = argparse.ArgumentParser(add_help=False)
+    choices.add_argument(
         '--hypervisor', choices=('libvirt', 'fake'),
         help='libvirt runs guests (the default); fake only says so')
-    command.add_argument(
+    choices.add_argument(
         '--volumes', action='store_true',
         help='with Cinder, its volumes in a small Ceph cluster; a cloud that '
              'is there gains them')
-    command.add_argument(
+    choices.add_argument(
         '--nova', choices=nova.RELEASES,
         help='release of Nova: %s with the rest of its OpenStack (the '
              'default); %s, the newest; %s, from the packages of Debian 12. '
              'The last two only with a fake hypervisor' % nova.RELEASES)
+    command = commands.add_parser(
+        'up', parents=[choices],
+        help='make the cloud, or what is missing of it')
     command.set_defaults(function=up)
+    command = commands.add_parser(
+        'install', parents=[choices],
+        help='only fetch and install what the cloud runs on; without a '
+             'network "up" then does the rest')
+    command.set_defaults(function=install)
     command = commands.add_parser(
         'status', help='show services; exit code 0 if all are healthy')
     command.set_defaults(function=status)
@@ -112,6 +119,17 @@ Use it as its tenant:
 OS_CLOUD=minicloud-admin is its administrator.''' % (
         whole.virtualization(cloud), cloud.clouds_yaml,
         cloud.venv_link / 'bin/openstack'))
+
+
+def install(arguments):
+    """Have what the cloud runs on."""
+    cloud = settings.Settings()
+    with whole.lock(cloud):
+        cloud = settings.Settings()
+        whole.install(
+            cloud, progress.Progress('minicloud install',
+                                     whole.STAGES_INSTALL),
+            arguments.hypervisor, arguments.volumes, arguments.nova)
 
 
 def status(arguments):

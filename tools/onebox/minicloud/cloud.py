@@ -35,6 +35,7 @@ FAKE_DRIVER = pathlib.Path(__file__).with_name('fakevirt') / (
     'minicloud_fake.py')
 VOLUME_DRIVER = pathlib.Path(__file__).with_name('storage') / (
     'minicloud_rbd.py')
+STAGES_INSTALL = 1
 STAGES_UP = 3
 STAGES_DOWN = 4
 # A Unix socket's path may have 107 characters.
@@ -51,8 +52,9 @@ def daemon(cloud, service):
     return processes.Daemon(service.name, cloud.run, cloud.logs)
 
 
-def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None):
-    """Make the cloud, or as much of it as is missing.
+def install(cloud, progress, hypervisor=None, volumes=False,
+            nova_release=None):
+    """Fetch and install what the cloud runs on, and nothing else.
 
     :param cloud: the settings.
     :param progress: where to show what happens.
@@ -62,7 +64,8 @@ def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None):
         keeps it.
     :param nova_release: release of Nova; None for what it has, or minicloud's
         own.
-    :raises: Error when something fails; a later ``up`` goes on from there.
+    :returns: the last three as they are chosen, as a tuple.
+    :raises: Error when something fails; a later one goes on from there.
     """
     nova_release = nova_release or cloud.nova
     hypervisor = _check(cloud, hypervisor, nova_release)
@@ -70,6 +73,21 @@ def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None):
     _folders(cloud)
     with progress.stage('Debian packages and Python environment') as stage:
         _software(cloud, hypervisor, volumes, nova_release, stage)
+    return hypervisor, volumes, nova_release
+
+
+def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None):
+    """Make the cloud, or as much of it as is missing.
+
+    :param cloud: the settings.
+    :param progress: where to show what happens.
+    :param hypervisor: see :func:`install`.
+    :param volumes: see :func:`install`.
+    :param nova_release: see :func:`install`.
+    :raises: Error when something fails; a later ``up`` goes on from there.
+    """
+    hypervisor, volumes, nova_release = install(
+        cloud, progress, hypervisor, volumes, nova_release)
     with progress.stage('Settings') as stage:
         _settings(cloud, hypervisor, volumes, nova_release, stage)
     with progress.stage('Services') as stage:
@@ -434,6 +452,7 @@ def down(cloud, progress):
         _remove_guests(cloud)
         libvirt.remove_secret(cloud)
     with progress.stage('Networks'):
+        network.remove_dhcp(cloud)
         network.remove_links(cloud)
         network.remove_rules()
     with progress.stage('Databases, queue, state'):

@@ -122,6 +122,10 @@ def uwsgi(cloud, port, module, processes=1, arguments=None,
         'no-orphans': True,
         'thunder-lock': True,
         'buffer-size': 65535,
+        # Nova uploads images in parts of 1 MiB, which with their ends are
+        # more than uWSGI takes by itself; and a machine may be busy.
+        'chunked-input-limit': 4 * 1024 ** 2,
+        'chunked-input-timeout': 60,
         'add-header': 'Connection: close',
         # Stop at once, for workers may wait in their own event loop.
         'hook-master-start': 'unix_signal:15 gracefully_kill_them_all',
@@ -220,7 +224,9 @@ def neutron(cloud):
             'service_plugins': 'router,trunk',
             'rpc_workers': 1,
             'rpc_state_report_workers': 0,
-            'dhcp_agent_notification': False,
+            'dhcp_agent_notification': cloud.hypervisor == 'libvirt',
+            'interface_driver': 'openvswitch',
+            'dhcp_confs': cloud.dhcp,
             'agent_down_time': 600,
             'rpc_response_timeout': 180,
             'notify_nova_on_port_status_changes': True,
@@ -309,9 +315,15 @@ def nova(cloud):
         'oslo_concurrency': {'lock_path': cloud.run / 'locks'},
         'os_vif_ovs': {'ovsdb_connection': ovsdb(cloud)},
         'vnc': {
-            'enabled': not fake,
+            # Fake consoles can be asked for; nobody answers behind them.
+            'enabled': True,
             'server_listen': names.ADDRESS,
             'server_proxyclient_address': names.ADDRESS,
+            'novncproxy_host': names.ADDRESS,
+            'novncproxy_port': names.PORTS['novnc'],
+            # Nova's default is a page of noVNC's past; this one connects at
+            # once and shows the screen as it is.
+            'novncproxy_base_url': cloud.url('novnc', '/vnc_lite.html'),
         },
         'libvirt': {
             'virt_type': cloud.values.get('virt_type', 'qemu'),

@@ -101,7 +101,8 @@ def wipe(cloud):
 def save(cloud, path):
     """Keep a copy of the databases of the stopped server."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(path.name + '.new')
+    # Another cloud may be made at the same time.
+    new = path.with_name(f'{path.name}.{os.getpid()}')
     os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     system.run(['tar', '--create', '--sparse', '--use-compress-program',
                 'gzip -1', '--file', new, '--directory', cloud.data,

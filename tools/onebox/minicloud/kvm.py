@@ -71,19 +71,18 @@ def boot_sector():
     return (code + MARKER + b'\0').ljust(510, b'\0') + b'\x55\xaa'
 
 
-def probe(accelerator='kvm'):
+def probe():
     """Boot the sector.
 
-    :param accelerator: QEMU's name of what runs the guest.
     :returns: whether it worked, and in words why or why not.
     """
-    if accelerator == 'kvm' and not DEVICE.exists():
+    if not DEVICE.exists():
         return False, 'there is no /dev/kvm'
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / 'disk').write_bytes(boot_sector())
         guest = subprocess.Popen(
-            ['qemu-system-x86_64', '-accel', accelerator, '-m', '32',
+            ['qemu-system-x86_64', '-accel', 'kvm', '-m', '32',
              '-nodefaults', '-display', 'none', '-no-reboot',
              '-drive', 'file=disk,format=raw', '-serial', 'file:serial',
              '-device', 'isa-debug-exit,iobase=0xf4,iosize=0x04'],

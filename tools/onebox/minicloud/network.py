@@ -190,6 +190,19 @@ def our_links():
             or name == 'ovs-netdev' or re.match(r'mc[0-9a-f]{10}$', name)]
 
 
+def remove_dhcp(cloud):
+    """Remove what Neutron's DHCP agent leaves running when it ends.
+
+    Each network has a folder of its name, a namespace and a dnsmasq in it.
+    """
+    for folder in cloud.dhcp.glob('*'):
+        namespace = 'qdhcp-' + folder.name
+        listed = system.run(['ip', 'netns', 'pids', namespace], check=False)
+        processes.kill(map(int, listed.stdout.split()))
+        if listed.returncode == 0:
+            system.run(['ip', 'netns', 'delete', namespace], check=False)
+
+
 def remove_links(cloud):
     """Remove all network devices, with or without a running switch."""
     if database_ready(cloud, None):

@@ -42,7 +42,7 @@ class Service:
 
     name: str
     command: tuple
-    #: True when it answers as it should: function of the settings.
+    #: True when it answers as it should: function of cloud and service.
     ready: typing.Callable
     #: Names of services that must be ready before it is started.
     after: tuple = ()
@@ -208,6 +208,14 @@ SERVICES = (
         ready=health.neutron_agent,
     ),
     Service(
+        name='neutron-dhcp-agent',
+        hypervisors=('libvirt',),
+        packages=('dnsmasq-base', 'iproute2'),
+        after=('rabbitmq', 'ovs-vswitchd', 'accounts'),
+        command=('{bin}/neutron-dhcp-agent', NEUTRON),
+        ready=health.neutron_agent,
+    ),
+    Service(
         name='nova-api',
         ports=('nova',),
         files={'nova/nova.conf': _ini(config.nova),
@@ -266,6 +274,16 @@ SERVICES = (
         after=('rabbitmq', 'libvirtd', 'placement', 'accounts'),
         command=('{nova_bin}/nova-compute', NOVA),
         ready=health.nova_service,
+    ),
+    Service(
+        name='nova-novncproxy',
+        # The page, in /usr/share/novnc, where Nova looks for it.
+        packages=('novnc',),
+        hypervisors=('libvirt',),
+        ports=('novnc',),
+        after=('mariadb', 'rabbitmq'),
+        command=('{nova_bin}/nova-novncproxy', NOVA),
+        ready=health.http('novnc', '/vnc_lite.html'),
     ),
     Service(
         name='ceph-mon',

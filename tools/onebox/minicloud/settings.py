@@ -45,6 +45,7 @@ PORTS = {
     'placement': 8778,
     'neutron': 9696,
     'nova': 8774,
+    'novnc': 6080,
     'cinder': 8776,
     'rabbitmq': 35672,
     'erlang': 35673,
@@ -85,6 +86,8 @@ class Settings:
         self.run = self.root / 'run'
         self.data = self.root / 'data'
         self.instances = self.data / 'nova' / 'instances'
+        # Each dnsmasq reads it again as nobody.
+        self.dhcp = self.data / 'dhcp'
         self.clouds_yaml = self.state / 'clouds.yaml'
         self.venv_link = self.cache / 'minicloud' / 'venv'
         self.apt_log = self.logs / 'packages.log'
@@ -172,14 +175,11 @@ class Settings:
     def words(self):
         """What the placeholders in commands stand for."""
         return {
-            'venv': self.venv,
             'bin': self.venv / 'bin',
             'nova_bin': self.nova_venv / 'bin',
             'etc': self.etc,
             'run': self.run,
             'data': self.data,
-            'logs': self.logs,
-            'bridge': BRIDGE,
             'address': ADDRESS,
             **{'port_' + name: port for name, port in PORTS.items()},
         }

@@ -10,14 +10,18 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Nova's fake hypervisor, with a rescue that leaves the guest running.
+"""Nova's fake hypervisor, with the ends of actions that real ones have.
 
 A stand-in for machines without guests. Nova's own fake does nothing in a
-rescue, so that the guest stays switched off, which no real hypervisor does;
-the end-to-end tests run the same actions against libvirt.
+rescue, so that the guest stays switched off, and uploads nothing in a
+snapshot, so that its image is never ready; the end-to-end tests run the same
+actions against libvirt.
 """
 
+import io
+
 from nova.compute import power_state
+from nova.image import glance
 from nova.virt import driver
 from nova.virt import event
 from nova.virt import fake
@@ -49,6 +53,14 @@ class FakeDriver(fake.FakeDriver):
     def rescue(self, context, instance, *args, **kwargs):
         """Boot the rescue image, as far as anyone can see."""
         self.instances[instance.uuid].state = power_state.RUNNING
+
+    def snapshot(self, context, instance, image_id, update_task_state):
+        """Upload what stands in for the disk."""
+        super().snapshot(context, instance, image_id, update_task_state)
+        glance.API().update(
+            context, image_id,
+            {'disk_format': 'raw', 'container_format': 'bare'},
+            io.BytesIO(bytes(1024)))
 
     def trigger_crash_dump(self, instance):
         """Let the guest switch itself off: the NMI stands in for whatever.

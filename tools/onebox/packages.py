@@ -1,0 +1,19 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the tests of the packages and of Kolla's override need."""
+
+# docker is the library that kolla-build imports; no daemon is asked.
+REQUIREMENTS = ('build==1.6.*', 'docker==7.*', 'kolla==23.*', 'pytest==9.*',
+                'setuptools==80.*', 'twine==7.*', 'uv==0.13.*',
+                'vermin==1.9.*')
+PACKAGES = ('git', 'python3-venv')
