@@ -17,6 +17,8 @@ boots and, when set, another for the next boot only. Nothing is remembered
 about what the server boots from now: the host cloud is asked.
 """
 
+from ironic.common import exception
+
 from quintupleo_power import transitions
 
 PERSISTENT_KEY = 'quintupleo_boot_device'
@@ -44,13 +46,36 @@ def wished(node):
     :param node: an Ironic node.
     :returns: (a :class:`transitions.Device`, whether it is persistent), or
         (None, None) when nothing was ever recorded.
+    :raises: InvalidParameterValue if a newer release of the driver recorded
+        what this one cannot boot from.
     """
     info = node.driver_internal_info
-    if info.get(ONCE_KEY):
-        return transitions.Device(info[ONCE_KEY]), False
-    if info.get(PERSISTENT_KEY):
-        return transitions.Device(info[PERSISTENT_KEY]), True
+    for key, persistent in ((ONCE_KEY, False), (PERSISTENT_KEY, True)):
+        if info.get(key):
+            return _device(node, info[key]), persistent
     return None, None
+
+
+def forget(node, device):
+    """Drop all wishes for a device that is gone.
+
+    :param node: an Ironic node; is saved.
+    :param device: a :class:`transitions.Device`.
+    """
+    for key in (PERSISTENT_KEY, ONCE_KEY):
+        if node.driver_internal_info.get(key) == device.value:
+            node.del_driver_internal_info(key)
+    node.save()
+
+
+def _device(node, recorded):
+    try:
+        return transitions.Device(recorded)
+    except ValueError:
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: its boot device "{recorded}" was recorded by '
+            'another release of the driver, and this one does not know it; '
+            'set the boot device anew')
 
 
 def booted(node):

@@ -36,6 +36,18 @@ opts = [
         help='UUID or name of the image that is rescued from to boot a UEFI '
              'server from the network. A name must be unique in the host '
              'cloud.'),
+    cfg.StrOpt(
+        'empty_image_bios',
+        default='quintupleo-empty-bios',
+        help='UUID or name of the image that the wiped disk of a BIOS server '
+             'is made from, where the server was not made from an empty '
+             'image itself. A name must be unique in the host cloud.'),
+    cfg.StrOpt(
+        'empty_image_uefi',
+        default='quintupleo-empty-uefi',
+        help='UUID or name of the image that the wiped disk of a UEFI server '
+             'is made from, where the server was not made from an empty '
+             'image itself. A name must be unique in the host cloud.'),
     cfg.FloatOpt(
         'server_list_max_age',
         default=30.0, min=0,
@@ -55,12 +67,44 @@ opts = [
              'os_shutdown_timeout be 60 (the default of Nova) takes that '
              'long for each stop or rescue of a guest that does not answer '
              'ACPI.'),
+    cfg.IntOpt(
+        'image_timeout',
+        default=1800, min=1,
+        help='Time in seconds for the steps that write a disk from an image '
+             'or to one: wipe_disk, snapshot, restore, and the rebuild of '
+             'deploy_interface quintupleo-rebuild, before which the upload '
+             'of an image may take as long. How long these take depends on '
+             'the size of the image, and on whether the compute host has it '
+             'already.'),
+    cfg.IntOpt(
+        'unused_instance_images',
+        default=5, min=0,
+        help='How many images that deploy_interface quintupleo-rebuild has '
+             'uploaded may stay in a project of the host cloud when no '
+             'server is made from them any more, the newest ones. Others are '
+             'removed after the next upload.'),
     cfg.FloatOpt(
         'poll_interval',
         default=2.0, min=0.1,
         help='Longest time in seconds between two looks at a server whose '
              'action is under way. Looks are closer together around the time '
              'that the same action took before.'),
+    *(cfg.StrOpt(
+        f'{kind}_network',
+        help=f'UUID or name of the network of the host cloud that nodes with '
+             f'network_interface quintupleo are on for {kind}'
+             + ('.' if kind == 'provisioning' else
+                '. Default: provisioning_network.'))
+      for kind in ('provisioning', 'cleaning', 'rescuing', 'inspection',
+                   'servicing')),
+    cfg.BoolOpt(
+        'rebuild_replaces_volumes',
+        default=False,
+        help='Whether the volume service of the host cloud replaces the '
+             'volume that a server boots from when Nova rebuilds the server, '
+             'as Ceph does. Others write the image into the volume and leave '
+             'what lies behind its end, old systems among it: the step '
+             'wipe_disk then refuses servers that boot from a volume.'),
     cfg.ListOpt(
         'allowed_auth_urls',
         default=[],

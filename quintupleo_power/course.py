@@ -10,9 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The course of one power request: plan, act, and plan anew if need be."""
+"""The course of one request: plan, act, and plan anew if need be."""
 
 import dataclasses
+import functools
 import time
 
 from oslo_config import cfg
@@ -50,9 +51,6 @@ VALIDATED_MAX_AGE = 10.0
 PLAN_MAX_AGE = 1.0
 NEVER = float('-inf')
 
-# After these the server may not be what the plan was made for.
-_PLAN_AGAIN = (errors.Conflict, errors.ServerError, errors.CloudUnreachable)
-
 
 @dataclasses.dataclass
 class _Course:
@@ -63,6 +61,8 @@ class _Course:
     :ivar sent: actions that were sent, the last of them without success for
         all that is known.
     :ivar refused_in: the server's state when Nova refused an action last.
+    :ivar request_id: identifier of the request for the last action, None if
+        it is not known.
     :ivar server: the server after the last action that ended well.
     :ivar conflicts: how often Nova refused an action.
     :ivar failures: how often the host cloud failed.
@@ -71,6 +71,7 @@ class _Course:
     validated_at: float
     sent: list = dataclasses.field(default_factory=list)
     refused_in: transitions.ServerState | None = None
+    request_id: str | None = None
     server: servers.Server | None = None
     conflicts: int = 0
     failures: int = 0
@@ -89,7 +90,7 @@ class _Course:
         return PLAN_MAX_AGE, False
 
 
-def fulfil(node, request, timeout, validated_at):
+def fulfil(node, request, timeout, validated_at, argument=None):
     """Bring a node's server to where a request wants it.
 
     :param node: an Ironic node.
@@ -98,6 +99,11 @@ def fulfil(node, request, timeout, validated_at):
         [quintupleo]action_timeout.
     :param validated_at: when validation of this request began, a
         ``time.monotonic`` value; NEVER if it was not.
+    :param argument: function of (node, info, host, server) that finds what a
+        rebuild or a snapshot is asked for with, see
+        :meth:`host_cloud.actions.Actions.send`; it may refuse the server.
+    :returns: the :class:`host_cloud.servers.Server` after the last action
+        that this took, None if it took none.
     :raises: MissingParameterValue if a required setting is missing.
     :raises: InvalidParameterValue if a setting is wrong.
     :raises: DriverOperationError if the server did not get there.
@@ -111,9 +117,9 @@ def fulfil(node, request, timeout, validated_at):
             host = cloud.get(info.credentials)
             try:
                 booted = _carry_out(node, info, host, request, device,
-                                    deadline, course)
+                                    deadline, course, argument)
                 break
-            except _PLAN_AGAIN as exc:
+            except errors.PLAN_AGAIN as exc:
                 pause = _pause(exc, course)
                 if (course.conflicts == MAX_CONFLICTS
                         or time.monotonic() + pause >= deadline):
@@ -127,9 +133,12 @@ def fulfil(node, request, timeout, validated_at):
                 interrupted.save(node)
                 time.sleep(pause)
     if course.server:
-        watch.after_action(node, course.server)
+        watch.after_action(
+            node, course.server, course.request_id,
+            rebuilt=request is transitions.Request.REBUILD)
     if booted:
         boot_device.booted(node)
+    return course.server
 
 
 def _pause(exc, course):
@@ -142,10 +151,12 @@ def _pause(exc, course):
     return max(min(pause, LONGEST_PAUSE), exc.retry_after)
 
 
-def _carry_out(node, info, host, request, device, deadline, course):
+def _carry_out(node, info, host, request, device, deadline, course,
+               argument):
     """Plan a request from the server's state as it is and run the plan.
 
     :param course: the :class:`_Course` of the request; is added to.
+    :param argument: see :func:`fulfil`.
     :returns: whether the machine has booted from the wished device.
     """
     max_age, is_own = course.reading()
@@ -169,8 +180,12 @@ def _carry_out(node, info, host, request, device, deadline, course):
     actions = _plan(server, request, device)
     # Known before the first action: a missing image must not leave a
     # sequence half done.
-    image = (rescue_images.find(node, info, host, server)
-             if transitions.Action.RESCUE in actions else None)
+    arguments = {
+        action: find(node, info, host, server) for action, find in (
+            (transitions.Action.RESCUE,
+             functools.partial(rescue_images.find, device=device)),
+            (transitions.Action.REBUILD, argument),
+            (transitions.Action.SNAPSHOT, argument)) if action in actions}
     LOG.debug('Node %(node)s: %(request)s to %(device)s of server %(server)s '
               'in %(state)s takes %(actions)s',
               {'node': node.uuid, 'request': request.value,
@@ -183,10 +198,14 @@ def _carry_out(node, info, host, request, device, deadline, course):
             watch.acting(node)
         interrupted.save(node)
         course.sent.append(action)
+        course.request_id = None
+        details = arguments.get(action)
         try:
             under_way = (
-                host.follow(under_way, action, deadline, image) if under_way
-                else host.send(server, action, deadline, image))
+                host.follow(under_way, action, deadline, details)
+                if under_way else
+                host.send(server, action, deadline, details))
+            course.request_id = under_way.request_id
             if number == len(actions):
                 course.server = host.see_end(
                     under_way, deadline, pace.Place.ALONE if number == 1
@@ -197,8 +216,12 @@ def _carry_out(node, info, host, request, device, deadline, course):
             raise
         except errors.BadRequest as exc:
             if (action is transitions.Action.RESCUE
+                    and device is transitions.Device.PXE
                     and rescue_images.was_replaced(node, info, host, server,
-                                                   image)):
+                                                   details)):
+                raise errors.Conflict(str(exc))
+            if action is transitions.Action.REBUILD and (
+                    argument(node, info, host, server) != details):
                 raise errors.Conflict(str(exc))
             raise
     return bool(actions) and actions[-1].boots
@@ -224,17 +247,23 @@ def _require_another_state(host, info, server, course, conflict):
 
 
 def fault(server):
-    """Tell what Nova holds against a server, or where to look."""
+    """Tell what Nova holds against a server, or where to look.
+
+    :param server: a :class:`host_cloud.servers.Server`.
+    :returns: a clause.
+    """
     return server.fault or f'see "openstack server show {server.id}"'
 
 
 def _has_booted(server, request, device, last_sent):
     """Whether an action that seemed to fail has done what was asked."""
+    state = server.state
     if not request.ends_on or not last_sent.boots or (
-            not transitions.reached(last_sent, server.state)):
+            not transitions.reached(last_sent, state, state.vm_state)):
         return False
     if not server.network_first and (
-            transitions.device_in_use(server.state) is not device):
+            transitions.device_in_use(server.state).by_rescue
+            is not device.by_rescue):
         return False
     # A reboot leaves nothing in the state by which to know that it happened.
     return request is transitions.Request.POWER_ON or last_sent not in (
@@ -245,8 +274,12 @@ def _nova_checks(server, request, device):
     """Whether Nova would contradict a plan from an outdated reading.
 
     It cannot contradict an empty plan or a refusal, and it does not when a
-    rescued guest has switched itself off before a plan of two actions.
+    rescued guest has switched itself off before a plan of two actions. It
+    rebuilds and snapshots a server that runs as well.
     """
+    if request in (transitions.Request.REBUILD,
+                   transitions.Request.SNAPSHOT):
+        return False
     try:
         return len(transitions.plan(server.state, request, device,
                                     server.network_first)) == 1

@@ -39,6 +39,7 @@ class Kind(enum.Enum):
     MAYBE_DISK_LOST = 'its disk may be new'
     RESCUE_ENDED = 'it was unrescued'
     RESCUED = 'it was rescued'
+    RESTORED = 'its disk is that of a snapshot'
     RESIZED = 'its flavor is another'
 
     @property
@@ -65,13 +66,16 @@ class Seen:
 
     :ivar server: UUID.
     :ivar launched_at: when Nova launched it last.
-    :ivar updated: when Nova changed it last, by Nova's clock.
+    :ivar updated: when Nova changed it last, by Nova's clock, which tells
+        seconds.
     :ivar image: UUID of its image, or None.
     :ivar flavor: name of its flavor.
     :ivar device: what it was booted from, 'disk' or 'pxe'; None where the
         server asks the network by itself.
     :ivar lost: how the node's disk was lost before Ironic acted again, or
         None; a power request does not bring back what was deployed.
+    :ivar request_id: identifier of the request by which Ironic acted on it,
+        None if it is not known.
     """
 
     server: str
@@ -81,27 +85,33 @@ class Seen:
     flavor: str | None
     device: str | None
     lost: str | None = None
+    request_id: str | None = None
 
     @classmethod
-    def of(cls, server, lost=None):
+    def of(cls, server, lost=None, request_id=None):
         """Keep a server as it is.
 
         :param server: a :class:`quintupleo_power.host_cloud.servers.Server`.
         :param lost: see the attribute.
+        :param request_id: see the attribute.
+        :returns: a :class:`Seen`.
         """
         return cls(server=server.id, launched_at=server.launched_at,
                    updated=server.updated, image=server.image_id,
-                   flavor=server.flavor, device=_device(server), lost=lost)
+                   flavor=server.flavor, device=_device(server), lost=lost,
+                   request_id=request_id)
 
 
-def find(seen, server, deployed, actions):
+def find(seen, server, deployed, actions, snapshot=lambda: None):
     """Tell the worst that happened to a server.
 
     :param seen: a :class:`Seen`.
     :param server: the server as it is now.
     :param deployed: whether the node has a system on its disk by Ironic.
-    :param actions: function that returns Nova's record of actions, as
-        (action, time) since ``seen.updated``, or None if it does not tell.
+    :param actions: function that returns Nova's record of actions since the
+        server was seen, as (action, time), or None if it does not tell.
+    :param snapshot: function that returns the name of the snapshot that the
+        server was restored from, or None.
     :returns: a :class:`Finding`, or None.
     """
     if server.state.task_state:
@@ -109,7 +119,7 @@ def find(seen, server, deployed, actions):
         return None
     if server.id != seen.server:
         return _replaced(seen, server) if deployed else None
-    return ((_disk(seen, server, actions) if deployed else None)
+    return ((_disk(seen, server, actions, snapshot) if deployed else None)
             or _boot(seen, server) or _flavor(seen, server))
 
 
@@ -121,16 +131,21 @@ def _replaced(seen, server):
         'the UUID of the right server'))
 
 
-def _disk(seen, server, actions):
+def _disk(seen, server, actions, snapshot):
     if seen.lost:
         return Finding(Kind.DISK_LOST, seen.lost)
     if seen.launched_at == server.launched_at and seen.image == (
             server.image_id):
         return None
     since = actions()
-    for action, time in since or []:
-        if action in DISK_LOST:
-            return _disk_lost(server, f'{DISK_LOST[action]} at {time}')
+    action, time = next(((action, time) for action, time in since or []
+                         if action in DISK_LOST), (None, None))
+    if action == 'rebuild' or seen.image != server.image_id:
+        name = snapshot()
+        if name:
+            return _restored(server, name)
+    if action:
+        return _disk_lost(server, f'{DISK_LOST[action]} at {time}')
     if seen.image != server.image_id:
         return _disk_lost(server, 'was rebuilt from another image')
     if since is None:
@@ -145,6 +160,13 @@ def _disk_lost(server, how):
     return Finding(Kind.DISK_LOST, (
         f'Server {server.id} {how}, not by Ironic: what was deployed on its '
         'disk is gone; deploy the node again'))
+
+
+def _restored(server, name):
+    return Finding(Kind.RESTORED, (
+        f'Server {server.id} was restored at {server.launched_at}, not by '
+        f'Ironic, from its snapshot "{name}": what is on its disk is as it '
+        'was then; reboot the node to have it taken so'))
 
 
 def _boot(seen, server):

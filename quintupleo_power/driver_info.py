@@ -23,6 +23,7 @@ from oslo_utils import uuidutils
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import consoles
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -48,11 +49,20 @@ OPTIONAL_PROPERTIES = {
     'quintupleo_rescue_image': (
         'UUID or name of the image to boot from the network with, instead '
         'of [quintupleo]rescue_image_bios or rescue_image_uefi. Optional.'),
+    'quintupleo_empty_image': (
+        'UUID or name of the image that a wiped disk is made from, instead '
+        'of [quintupleo]empty_image_bios or empty_image_uefi. Optional.'),
 }
 _SECRET_KEY = 'quintupleo_application_credential_secret'  # nosec B105
 OPTIONAL_PROPERTIES[_SECRET_KEY] = (
     'Secret of that application credential. Optional.')
 COMMON_PROPERTIES = REQUIRED_PROPERTIES | OPTIONAL_PROPERTIES
+CONSOLE_PROPERTIES = COMMON_PROPERTIES | {
+    'quintupleo_console_type': (
+        'Type of the console that the host cloud is asked for: '
+        f'{", ".join(consoles.PROTOCOLS)}. Default: {consoles.DEFAULT}. '
+        'Optional.'),
+}
 
 _LONGEST = 255
 
@@ -68,12 +78,14 @@ class DriverInfo:
     :ivar server: UUID or name of the server.
     :ivar credentials: how to enter its host cloud.
     :ivar rescue_image: UUID or name, or None for the configured image.
+    :ivar empty_image: UUID or name, or None for the usual one.
     """
 
     node_uuid: str
     server: str
     credentials: connection.Credentials
     rescue_image: str | None = None
+    empty_image: str | None = None
 
 
 def parse(node):
@@ -98,7 +110,26 @@ def parse(node):
         node_uuid=node.uuid,
         server=_reference(server),
         credentials=credentials,
-        rescue_image=_reference(_text(node, 'quintupleo_rescue_image')))
+        rescue_image=_reference(_text(node, 'quintupleo_rescue_image')),
+        empty_image=_reference(_text(node, 'quintupleo_empty_image')))
+
+
+def console_type(node):
+    """Read and check which console a node is to have; asks no cloud.
+
+    It is no part of :func:`parse`: a mistake in it must not keep a machine
+    from being powered on.
+
+    :param node: an Ironic node.
+    :returns: a key of :data:`host_cloud.consoles.PROTOCOLS`.
+    :raises: InvalidParameterValue if there is no such type.
+    """
+    wanted = _text(node, 'quintupleo_console_type') or consoles.DEFAULT
+    if wanted not in consoles.PROTOCOLS:
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: driver_info/quintupleo_console_type must be '
+            f'one of {", ".join(consoles.PROTOCOLS)}')
+    return wanted
 
 
 def _reference(value):

@@ -24,33 +24,33 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import transitions
 
-_PASSING = (errors.ServerError, errors.CloudUnreachable)
-
 # Errors about an image name the setting themselves.
 _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
 
 
 @contextlib.contextmanager
-def translated(info, validating=False):
+def translated(info, validating=False,
+               failure=exception.DriverOperationError):
     """Turn errors of the host cloud into exceptions of Ironic.
 
     :param info: the node's :class:`quintupleo_power.driver_info.DriverInfo`.
     :param validating: whether the caller only checks. Ironic shows the
         sentence of an InvalidParameterValue as the result of a validation,
         that of any other class as an unexpected fault.
-    :raises: InvalidParameterValue while validating, else
-        DriverOperationError.
+    :param failure: the class of Ironic's exceptions that the interface is to
+        raise.
+    :raises: InvalidParameterValue while validating, else ``failure``.
     """
     try:
         yield
     except (errors.HostCloudError, transitions.Refused) as exc:
         cloud.failed(info.credentials, exc)
         message = f'Node {info.node_uuid}: {exc}'
-        if isinstance(exc, _PASSING):
+        if isinstance(exc, errors.PASSING):
             message += ' (may pass: try again later)'
         if validating:
             if isinstance(exc, _OF_THE_SERVER):
                 message += ' (see driver_info/quintupleo_server)'
             raise exception.InvalidParameterValue(message) from None
         # What led here stays behind: keystoneauth's frames hold passwords.
-        raise exception.DriverOperationError(message) from None
+        raise failure(message) from None

@@ -14,16 +14,50 @@
 
 from ironic.drivers import generic
 
+from quintupleo_power import boot
+from quintupleo_power import compat
+from quintupleo_power import console
+from quintupleo_power import deploy
+from quintupleo_power import inspect
 from quintupleo_power import management
+from quintupleo_power import network
 from quintupleo_power import power
+from quintupleo_power import vendor
+
+compat.serve_files_to('quintupleo')
 
 
 class QuintupleoHardware(generic.GenericHardware):
     """Bare metal that is a server of an OpenStack cloud.
 
-    Boot, deploy, inspection, rescue and the rest are Ironic's own; they see
-    an ordinary machine that boots from the network or from its disk.
+    What is not listed here is Ironic's own, and sees an ordinary machine
+    that boots from the network or from its disk.
     """
+
+    @property
+    def supported_boot_interfaces(self):
+        """List of supported boot interfaces."""
+        return [*super().supported_boot_interfaces,
+                boot.QuintupleoVirtualMediaBoot]
+
+    @property
+    def supported_console_interfaces(self):
+        """List of supported console interfaces, the default first."""
+        return [console.QuintupleoConsole,
+                *super().supported_console_interfaces]
+
+    @property
+    def supported_deploy_interfaces(self):
+        """List of supported deploy interfaces, Ironic's own first."""
+        return [*super().supported_deploy_interfaces,
+                deploy.QuintupleoRebuildDeploy]
+
+    @property
+    def supported_inspect_interfaces(self):
+        """List of supported inspect interfaces."""
+        # The first one that is enabled is the default of a new node.
+        return [inspect.QuintupleoInspect,
+                *super().supported_inspect_interfaces]
 
     @property
     def supported_management_interfaces(self):
@@ -31,6 +65,18 @@ class QuintupleoHardware(generic.GenericHardware):
         return [management.QuintupleoManagement]
 
     @property
+    def supported_network_interfaces(self):
+        """List of supported network interfaces."""
+        return [*super().supported_network_interfaces,
+                network.QuintupleoNetwork]
+
+    @property
     def supported_power_interfaces(self):
         """List of supported power interfaces."""
         return [power.QuintupleoPower]
+
+    @property
+    def supported_vendor_interfaces(self):
+        """List of supported vendor interfaces, the default first."""
+        return [vendor.QuintupleoVendor,
+                *super().supported_vendor_interfaces]

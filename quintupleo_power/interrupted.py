@@ -20,6 +20,9 @@ So each request is kept with the node before an action is sent to Nova, and
 goes away in the same write as Ironic's own record of its result. A request
 that is there while nobody holds the node was interrupted: the conductor that
 has the node now finishes it, or says what it was and why it does not.
+
+What a clean or service step asks for is kept, too, under the step's name.
+Ironic itself fails the step, so it is never finished, only told of.
 """
 
 import contextlib
@@ -50,6 +53,10 @@ KEY = 'quintupleo_request'
 # expects to go on any more.
 FINISHED_WITHIN = 900
 
+# Requests for a power state by which a machine boots from its boot device.
+_BOOTING = (states.POWER_ON, states.REBOOT, states.SOFT_REBOOT)
+_POWER_STATES = (*_BOOTING, states.POWER_OFF, states.SOFT_POWER_OFF)
+
 # Words of Nova's records for the actions that boot a machine.
 _BOOTS = ('start', 'reboot', 'rescue', 'unrescue')
 
@@ -68,7 +75,9 @@ def recorded(node, power_state):
 
     :param node: an Ironic node.
     :param power_state: what is asked for, one of
-        :mod:`ironic.common.states`.
+        :mod:`ironic.common.states`, or the name of a step.
+    :raises: InvalidParameterValue if another release of the driver recorded a
+        boot device that this one does not know.
     """
     if node.uuid not in _being_finished:
         device = boot_device.wished(node)[0] or transitions.Device.DISK
@@ -120,7 +129,7 @@ def require_none(task):
     Power sync would force the node back to what it was before the request.
 
     :param task: a TaskManager instance.
-    :raises: DriverOperationError.
+    :raises: DriverOperationError if one waits.
     """
     node = task.node
     request = node.driver_internal_info.get(KEY)
@@ -143,6 +152,7 @@ def is_left(node):
 
     :param node: what was read of it: ``driver_internal_info``,
         ``provision_state``, ``target_power_state``.
+    :returns: True or False.
     """
     if node.provision_state == states.VERIFYING:
         return True
@@ -252,11 +262,15 @@ def _has_booted(server, request, sent):
     if request['power_state'] in (states.POWER_OFF, states.SOFT_POWER_OFF):
         # The state of the server tells.
         return False
-    if not sent or sent[-1]['message']:
+    if not sent or sent[-1].get('message'):
         return False
+    # Another release of the driver may know devices that this one does not.
+    by_rescue = {device.value: device.by_rescue
+                 for device in transitions.Device}
     return bool(transitions.is_on(server.state)) and (
-        server.network_first or request['boot_device']
-        == transitions.device_in_use(server.state).value)
+        server.network_first
+        or by_rescue.get(request['boot_device'])
+        is transitions.device_in_use(server.state).by_rescue)
 
 
 def _wished(node):
@@ -276,8 +290,10 @@ def _give_up(task, request, reason, server=None):
                                 else states.POWER_OFF)
     node.target_power_state = states.NOSTATE
     node.del_driver_internal_info(KEY)
-    _record(node, message + ' Ask for the power state again if it is still '
-                            'wanted', error=True)
+    again = ('Ask for the power state again'
+             if request['power_state'] in _POWER_STATES
+             else 'Run the step again')
+    _record(node, f'{message} {again} if it is still wanted', error=True)
     node.save()
 
 
@@ -292,8 +308,7 @@ def _title(node, request):
     begun_at = datetime.datetime.fromtimestamp(
         request['begun_at'], datetime.timezone.utc)
     device = (f' from {request["boot_device"]}'
-              if request['power_state'] not in (
-                  states.POWER_OFF, states.SOFT_POWER_OFF) else '')
+              if request['power_state'] in _BOOTING else '')
     return (f'"{request["power_state"]}"{device} of node {node.uuid}, begun '
             f'by conductor {request["conductor"]} at '
             f'{begun_at:%Y-%m-%d %H:%M:%S} UTC,')

@@ -10,35 +10,56 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The management interface: boot device and boot mode."""
+"""The management interface: boot device and mode, health, NMI, the disk."""
 
 from ironic.common import boot_devices
 from ironic.common import boot_modes
 from ironic.common import exception
+from ironic.conductor import periodics
 from ironic.conductor import task_manager
 from ironic.drivers import base
+from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import boot_device
 from quintupleo_power import compat
+from quintupleo_power import disks
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power import instance_data
+from quintupleo_power import machine
 from quintupleo_power import transitions
+from quintupleo_power import user_media
+from quintupleo_power import virtual_media
 from quintupleo_power import watch
 
+CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
 DEVICES = {
     boot_devices.PXE: transitions.Device.PXE,
     boot_devices.DISK: transitions.Device.DISK,
+    boot_devices.CDROM: transitions.Device.CDROM,
 }
 _IRONIC_DEVICES = {device: name for name, device in DEVICES.items()}
 
+# Seconds between two looks for what a dead conductor has left, as Ironic's.
+_INTERVAL = CONF.conductor.check_provision_state_interval or 60
+# Of wipe_disk where no agent cleans: that of the agent's own steps.
+WIPE_PRIORITY = 10
+
+_SNAPSHOT_ARGUMENTS = {'name': {
+    'description': (
+        'Name of the snapshot: up to 40 letters, digits, dots, dashes and '
+        'underscores.'),
+    'required': True,
+}}
+
 
 class QuintupleoManagement(base.ManagementInterface):
-    """Boot device and boot mode of a Nova server."""
+    """What of a Nova server a BMC would manage, beside its power."""
 
     def get_properties(self):
         """Return the properties of the interface.
@@ -60,13 +81,29 @@ class QuintupleoManagement(base.ManagementInterface):
         """
         driver_info.parse(task.node)
 
+    @METRICS.timer('QuintupleoManagement.get_supported_boot_devices')
     def get_supported_boot_devices(self, task):
-        """Get a list of the supported boot devices.
+        """Get a list of the boot devices that this node's server has.
+
+        Ironic asks for it only when somebody asks its API: without the host
+        cloud there is no true answer.
 
         :param task: a task from TaskManager.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: DriverOperationError if the host cloud cannot be asked.
         :returns: a list of devices of :mod:`ironic.common.boot_devices`.
         """
-        return list(DEVICES)
+        info = driver_info.parse(task.node)
+        with exceptions.translated(info):
+            host = cloud.get(info.credentials)
+            server = host.watch(info.server)
+            obstacle = host.rescue_obstacle(server)
+        supported = {boot_devices.PXE: obstacle is None,
+                     boot_devices.DISK: True,
+                     boot_devices.CDROM: (obstacle is None
+                                          and not server.network_first)}
+        return [device for device in DEVICES if supported[device]]
 
     @METRICS.timer('QuintupleoManagement.set_boot_device')
     @task_manager.require_exclusive_lock
@@ -77,10 +114,10 @@ class QuintupleoManagement(base.ManagementInterface):
         nothing may happen to the server now.
 
         :param task: a task from TaskManager.
-        :param device: 'pxe' or 'disk'.
+        :param device: 'pxe', 'disk' or 'cdrom'.
         :param persistent: whether it is for all boots to come or only for
             the next one.
-        :raises: InvalidParameterValue if the device is neither of them.
+        :raises: InvalidParameterValue if the device is none of them.
         """
         if device not in DEVICES:
             raise exception.InvalidParameterValue(
@@ -147,7 +184,9 @@ class QuintupleoManagement(base.ManagementInterface):
 
         :param task: a task from TaskManager.
         :param mode: 'bios' or 'uefi'.
-        :raises: InvalidParameterValue if the server boots otherwise.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if the server boots otherwise, or a
+            setting is wrong.
         :raises: DriverOperationError if the host cloud cannot be asked.
         """
         current = self.get_boot_mode(task)
@@ -157,6 +196,110 @@ class QuintupleoManagement(base.ManagementInterface):
                 f'and not {mode}, which hw_firmware_type of its image '
                 'decides: make the server from another image, or set '
                 f'capabilities boot_mode:{current} on the node')
+
+    @METRICS.timer('QuintupleoManagement.get_secure_boot_state')
+    def get_secure_boot_state(self, task):
+        """Tell whether the server's firmware boots only what is signed.
+
+        Power sync asks right after the power state, whose reading serves.
+
+        :param task: a task from TaskManager.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: DriverOperationError if the host cloud cannot be asked.
+        :raises: UnsupportedDriverExtension if the server boots BIOS, or the
+            host cloud does not tell.
+        :returns: True or False.
+        """
+        state = self._secure_boot(task)
+        if state is None:
+            raise exception.UnsupportedDriverExtension(
+                driver=task.node.driver, extension='get_secure_boot_state')
+        return state
+
+    @METRICS.timer('QuintupleoManagement.set_secure_boot_state')
+    @task_manager.require_exclusive_lock
+    def set_secure_boot_state(self, task, state):
+        """Accept the secure boot state that the server has, refuse the other.
+
+        :param task: a task from TaskManager.
+        :param state: True or False.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if secure boot is wanted and the server
+            is not known to have it: nothing is to be deployed then; or if a
+            setting is wrong.
+        :raises: UnsupportedDriverExtension if it cannot be turned off, which
+            keeps Ironic from no tear-down.
+        :raises: DriverOperationError if the host cloud cannot be asked.
+        """
+        if self._secure_boot(task) == state:
+            return
+        if state:
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid}: its server has no secure boot for '
+                'all that the host cloud tells: make the server from an image '
+                'with hw_firmware_type=uefi and os_secure_boot=required')
+        raise exception.UnsupportedDriverExtension(
+            f'Node {task.node.uuid}: secure boot of its server cannot be '
+            'turned off, as os_secure_boot of its image or os:secure_boot of '
+            'its flavor decides: make the server from others')
+
+    @staticmethod
+    def _secure_boot(task):
+        info = driver_info.parse(task.node)
+        with exceptions.translated(info):
+            host = cloud.get(info.credentials)
+            return host.secure_boot(host.watch(info.server))
+
+    def detect_vendor(self, task):
+        """Tell the vendor of the machine, without a request.
+
+        :param task: a task from TaskManager.
+        :returns: what Nova tells its guests in DMI, in lower case.
+        """
+        return machine.VENDOR
+
+    @METRICS.timer('QuintupleoManagement.get_mac_addresses')
+    def get_mac_addresses(self, task):
+        """Get the MAC addresses of the node's server.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: DriverOperationError if the host cloud cannot be asked.
+        :returns: a list of MAC addresses.
+        """
+        info = driver_info.parse(task.node)
+        with exceptions.translated(info):
+            host = cloud.get(info.credentials)
+            return [card.mac
+                    for card in host.interfaces(host.watch(info.server))]
+
+    @METRICS.timer('QuintupleoManagement.inject_nmi')
+    @task_manager.require_exclusive_lock
+    def inject_nmi(self, task):
+        """Inject an NMI into the server's guest, running from disk or PXE.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: DriverOperationError if the guest is off, Nova or its
+            hypervisor refuses, or the host cloud cannot be asked.
+        """
+        info = driver_info.parse(task.node)
+        with exceptions.translated(info):
+            host = cloud.get(info.credentials)
+            server = host.server(info.server)
+            # In ERROR nothing tells, and Nova takes an NMI.
+            if transitions.is_on(server.state) is False:
+                raise transitions.Refused(
+                    f'Server {server.id} is {server.status} and gets no NMI, '
+                    'which only a guest that runs can get: '
+                    + (transitions.refusal(server.state)
+                       or 'power the node on first'))
+            host.inject_nmi(server)
+        LOG.info('Node %(node)s: an NMI was injected into server %(server)s',
+                 {'node': task.node.uuid, 'server': server.id})
 
     @METRICS.timer('QuintupleoManagement.get_node_health')
     def get_node_health(self, task):
@@ -190,6 +333,150 @@ class QuintupleoManagement(base.ManagementInterface):
         if finding or transitions.refusal(server.state):
             return states.HealthState.WARNING
         return states.HealthState.OK
+
+    @METRICS.timer('QuintupleoManagement.wipe_disk')
+    @base.service_step(requires_ramdisk=False)
+    @base.clean_step(priority=0, requires_ramdisk=False)
+    @task_manager.require_exclusive_lock
+    def wipe_disk(self, task):
+        """Give the node an empty disk by Nova's rebuild, without an agent.
+
+        The node is powered off afterwards, and its UEFI variables are those
+        of a new machine. To run it twice does no harm.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: DriverOperationError if the server has disks that Nova does
+            not wipe, or Nova did not do it.
+        """
+        disks.wipe(task)
+
+    @METRICS.timer('QuintupleoManagement.snapshot')
+    @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
+    @base.clean_step(priority=0, argsinfo=_SNAPSHOT_ARGUMENTS,
+                     requires_ramdisk=False)
+    @task_manager.require_exclusive_lock
+    def snapshot(self, task, name):
+        """Keep the content of the node's disks in the host cloud.
+
+        A machine that runs from its disk is powered off for it, and on again.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :param name: what to call it.
+        :raises: InvalidParameterValue or MissingParameterValue if the name or
+            a setting is wrong or missing.
+        :raises: DriverOperationError if there is one of that name, or Nova
+            did not make it.
+        """
+        disks.snapshot(task, name)
+
+    @METRICS.timer('QuintupleoManagement.restore')
+    @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
+    @base.clean_step(priority=0, argsinfo=_SNAPSHOT_ARGUMENTS,
+                     requires_ramdisk=False)
+    @task_manager.require_exclusive_lock
+    def restore(self, task, name):
+        """Bring the node's disks back to a snapshot; it is off afterwards.
+
+        To run it twice does no harm.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :param name: what the snapshot is called.
+        :raises: InvalidParameterValue or MissingParameterValue if the name or
+            a setting is wrong or missing.
+        :raises: DriverOperationError if there is no such snapshot, or Nova
+            did not do it.
+        """
+        disks.restore(task, name)
+
+    @METRICS.timer('QuintupleoManagement.delete_snapshot')
+    @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
+    @base.clean_step(priority=0, argsinfo=_SNAPSHOT_ARGUMENTS,
+                     requires_ramdisk=False)
+    @task_manager.require_exclusive_lock
+    def delete_snapshot(self, task, name):
+        """Remove a snapshot; one that is not there is no mistake.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :param name: what the snapshot is called.
+        :raises: InvalidParameterValue or MissingParameterValue if the name or
+            a setting is wrong or missing.
+        :raises: DriverOperationError if something of it stays.
+        """
+        disks.delete_snapshot(task, name)
+
+    def get_virtual_media(self, task):
+        """Tell what is in the virtual CD-ROM drive; Ironic asks since 26.1.
+
+        :param task: a task from TaskManager.
+        :returns: a list of one dict; ``image`` is the UUID of the ISO in the
+            host cloud.
+        """
+        image = virtual_media.inserted(task.node)
+        return [{'media_types': ['CD', 'DVD'], 'inserted': image is not None,
+                 'image': image}]
+
+    @METRICS.timer('QuintupleoManagement.attach_virtual_media')
+    @task_manager.require_exclusive_lock
+    def attach_virtual_media(self, task, device_type, image_url):
+        """Put an ISO into the virtual CD-ROM drive, for boots to come.
+
+        :param task: a task from TaskManager.
+        :param device_type: 'cdrom'.
+        :param image_url: URL of the ISO.
+        :raises: InvalidParameterValue or MissingParameterValue if there is no
+            such drive, Ironic needs it, or a setting is wrong or missing.
+        :raises: what Ironic raises if the ISO cannot be fetched.
+        :raises: DriverOperationError if the host cloud does not take it, or
+            the server cannot be booted from it.
+        """
+        user_media.attach(task, device_type, image_url)
+
+    @METRICS.timer('QuintupleoManagement.detach_virtual_media')
+    @task_manager.require_exclusive_lock
+    def detach_virtual_media(self, task, device_types=None):
+        """Take the ISO out of the virtual CD-ROM drive.
+
+        :param task: a task from TaskManager.
+        :param device_types: list of 'cdrom', or None.
+        :raises: InvalidParameterValue or MissingParameterValue if there is no
+            such drive, Ironic needs it, or a setting is wrong or missing.
+        """
+        user_media.detach(task, device_types)
+
+    @METRICS.timer('QuintupleoManagement._remove_left')
+    @periodics.node_periodic(
+        purpose='removing virtual media that are not needed any more',
+        spacing=_INTERVAL,
+        filters={'reserved': False},
+        predicate=virtual_media.is_left,
+        predicate_extra_fields=('driver_internal_info', 'provision_state'),
+        shared_task=False)
+    def _remove_left(self, task, manager, context):
+        """Remove the ISO of a conductor that died, or of a cloud away."""
+        virtual_media.eject(task.node)
+
+    @METRICS.timer('QuintupleoManagement._remove_ownerless')
+    # Ironic tells no driver when it deletes a node.
+    @periodics.periodic(spacing=10 * _INTERVAL)
+    def _remove_ownerless(self, manager, context):
+        """Remove the ISOs of nodes that were deleted."""
+        virtual_media.remove_ownerless(context)
+
+    def get_clean_steps(self, task):
+        """Get the clean steps.
+
+        :param task: a task from TaskManager.
+        :returns: a list of dictionaries. Where no agent cleans, wipe_disk is
+            part of automated cleaning unless
+            [conductor]clean_step_priority_override says otherwise.
+        """
+        steps = super().get_clean_steps(task)
+        if task.node.deploy_interface != instance_data.DEPLOY_INTERFACE:
+            return steps
+        return [{**step, 'priority': WIPE_PRIORITY}
+                if step['step'] == 'wipe_disk' else step for step in steps]
 
     def get_sensors_data(self, task):
         """Get no sensor data: a Nova server has no sensors.

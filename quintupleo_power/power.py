@@ -23,6 +23,7 @@ from ironic.drivers import base
 from oslo_config import cfg
 from oslo_log import log
 
+from quintupleo_power import boot_log
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import course
@@ -31,9 +32,11 @@ from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power import instance_data
 from quintupleo_power import interrupted
 from quintupleo_power import rescue_images
 from quintupleo_power import transitions
+from quintupleo_power import virtual_media
 from quintupleo_power import watch
 
 CONF = cfg.CONF
@@ -88,8 +91,12 @@ class QuintupleoPower(base.PowerInterface):
                     f'Server {server.id} ({server.name}) cannot be used: '
                     f'{refusal}')
             if not server.network_first:
-                _require_rescue(host, server)
-                rescue_images.find(task.node, info, host, server)
+                # Deployed by rebuild, a node does without PXE.
+                if task.node.deploy_interface != (
+                        instance_data.DEPLOY_INTERFACE):
+                    _require_rescue(host, server)
+                    if not virtual_media.boots(task.node):
+                        rescue_images.find(task.node, info, host, server)
                 _warn_of_a_slow_stop(task.node, host, server)
             # Where Ironic is about to act it is not stopped: deploying anew
             # is what helps.
@@ -104,8 +111,9 @@ class QuintupleoPower(base.PowerInterface):
         :param task: a TaskManager instance containing the node to act on.
         :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if the host cloud does not tell, or if
-            the server is neither on nor off (ERROR, being built, deleted).
+        :raises: DriverOperationError if the host cloud does not tell, if the
+            server is neither on nor off (ERROR, being built, deleted), or if
+            an interrupted request is about to be finished.
         :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`, or
             ERROR for a server in ERROR whose power Ironic is about to change.
         """
@@ -152,6 +160,7 @@ class QuintupleoPower(base.PowerInterface):
             raise exception.InvalidParameterValue(
                 f'Node {task.node.uuid}: the quintupleo driver knows no '
                 f"power state '{power_state}'")
+        boot_log.before_power_request(task, power_state)
         with interrupted.recorded(task.node, power_state):
             course.fulfil(task.node, REQUESTS[power_state], timeout,
                           _validated_at.get(task, course.NEVER))
@@ -168,6 +177,7 @@ class QuintupleoPower(base.PowerInterface):
         :raises: InvalidParameterValue if a setting is wrong.
         :raises: DriverOperationError if the server did not get there.
         """
+        boot_log.before_power_request(task, states.REBOOT)
         with interrupted.recorded(task.node, states.REBOOT):
             course.fulfil(task.node, transitions.Request.REBOOT, timeout,
                           _validated_at.get(task, course.NEVER))
@@ -193,6 +203,22 @@ class QuintupleoPower(base.PowerInterface):
     def _take_over(self, task, manager, context):
         """Finish what a conductor that died had begun with a node."""
         task.spawn_after(manager._spawn_worker, interrupted.take_over, task)
+
+    @METRICS.timer('QuintupleoPower._keep_boot_logs')
+    @periodics.node_periodic(
+        purpose='keeping console logs of failures',
+        # As often as Ironic looks for what has taken too long.
+        spacing=CONF.conductor.check_provision_state_interval or 60,
+        # A failed cleaning puts a node into maintenance.
+        filters={'reserved': False,
+                 'provision_state_in': tuple(boot_log.FAILED)},
+        predicate=boot_log.is_missing,
+        predicate_extra_fields=('driver_internal_info', 'power_interface',
+                                'provision_state', 'provision_updated_at'),
+        shared_task=False)
+    def _keep_boot_logs(self, task, manager, context):
+        """Keep the console log of a failure that no action followed."""
+        task.spawn_after(manager._spawn_worker, boot_log.keep_missing, task)
 
 
 def _require_rescue(host, server):

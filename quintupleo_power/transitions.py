@@ -31,11 +31,22 @@ class Request(enum.Enum):
     REBOOT = 'reboot'
     SOFT_POWER_OFF = 'soft power off'
     SOFT_REBOOT = 'soft reboot'
+    REBUILD = 'rebuild'
+    SNAPSHOT = 'snapshot'
 
     @property
     def ends_on(self):
         """Whether the node is to be powered on when the request is done."""
-        return self not in (Request.POWER_OFF, Request.SOFT_POWER_OFF)
+        return self not in _ENDS_OFF
+
+
+# Their columns of the table; no boot device changes what they come to.
+_ENDS_OFF = {
+    Request.POWER_OFF: 'off',
+    Request.SOFT_POWER_OFF: 'soft_off',
+    Request.REBUILD: 'rebuild',
+    Request.SNAPSHOT: 'snapshot',
+}
 
 
 class Device(enum.Enum):
@@ -43,6 +54,12 @@ class Device(enum.Enum):
 
     DISK = 'disk'
     PXE = 'pxe'
+    CDROM = 'cdrom'
+
+    @property
+    def by_rescue(self):
+        """Whether a rescue is what boots it, with an image beside the disk."""
+        return self is not Device.DISK
 
 
 class Action(enum.Enum):
@@ -55,11 +72,14 @@ class Action(enum.Enum):
     RESCUE = 'rescue'
     UNRESCUE = 'unrescue'
     UNPAUSE = 'unpause'
+    REBUILD = 'rebuild'
+    SNAPSHOT = 'snapshot'
 
     @property
     def boots(self):
-        """Whether the guest starts anew."""
-        return self not in (Action.STOP, Action.UNPAUSE)
+        """Whether the guest starts anew from the wished device."""
+        return self not in (Action.STOP, Action.UNPAUSE, Action.REBUILD,
+                            Action.SNAPSHOT)
 
 
 class PowerState(enum.IntEnum):
@@ -161,11 +181,17 @@ _TASK_LEADS_TO_ON = {
 
 Row = collections.namedtuple('Row', (
     'on_disk', 'on_pxe', 'off', 'reboot_disk', 'reboot_pxe',
-    'soft_off', 'soft_reboot_disk', 'soft_reboot_pxe'))
+    'soft_off', 'soft_reboot_disk', 'soft_reboot_pxe',
+    'rebuild', 'snapshot'))
 
 _START, _STOP, _RESCUE, _UNRESCUE, _HARD, _SOFT, _UNPAUSE = (
     (Action.START,), (Action.STOP,), (Action.RESCUE,), (Action.UNRESCUE,),
     (Action.HARD_REBOOT,), (Action.SOFT_REBOOT,), (Action.UNPAUSE,))
+_REBUILD, _SNAPSHOT = (Action.REBUILD,), (Action.SNAPSHOT,)
+# Nova stops again what it has rebuilt of a stopped server. Of a server in
+# ERROR a rebuild mends what a stop may stumble over, so it comes first.
+_REBUILD_AND_STOP = _REBUILD + _STOP
+_STOP_AND_SNAPSHOT = _STOP + _SNAPSHOT
 _NOTHING = ()
 
 # Nova leaves RESCUE only by unrescue, which boots the server's own disk:
@@ -174,42 +200,54 @@ TABLE = {
     Situation.SHUTOFF: Row(
         on_disk=_START, on_pxe=_RESCUE, off=_NOTHING,
         reboot_disk=_START, reboot_pxe=_RESCUE,
-        soft_off=_NOTHING, soft_reboot_disk=_START, soft_reboot_pxe=_RESCUE),
+        soft_off=_NOTHING, soft_reboot_disk=_START, soft_reboot_pxe=_RESCUE,
+        rebuild=_REBUILD, snapshot=_SNAPSHOT),
     Situation.ACTIVE: Row(
         on_disk=_NOTHING, on_pxe=_NOTHING, off=_STOP,
         reboot_disk=_HARD, reboot_pxe=_RESCUE,
-        soft_off=_STOP, soft_reboot_disk=_SOFT, soft_reboot_pxe=_RESCUE),
+        soft_off=_STOP, soft_reboot_disk=_SOFT, soft_reboot_pxe=_RESCUE,
+        rebuild=_REBUILD_AND_STOP, snapshot=_STOP_AND_SNAPSHOT),
     Situation.ACTIVE_GUEST_OFF: Row(
         on_disk=_HARD, on_pxe=_RESCUE, off=_STOP,
         reboot_disk=_HARD, reboot_pxe=_RESCUE,
-        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE),
+        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE,
+        rebuild=_REBUILD_AND_STOP, snapshot=_STOP_AND_SNAPSHOT),
     Situation.RESCUE: Row(
         on_disk=_NOTHING, on_pxe=_NOTHING, off=_UNRESCUE + _STOP,
         reboot_disk=_UNRESCUE, reboot_pxe=_UNRESCUE + _RESCUE,
         soft_off=_UNRESCUE + _STOP, soft_reboot_disk=_UNRESCUE,
-        soft_reboot_pxe=_UNRESCUE + _RESCUE),
+        soft_reboot_pxe=_UNRESCUE + _RESCUE,
+        rebuild=_UNRESCUE + _REBUILD_AND_STOP,
+        snapshot=_UNRESCUE + _STOP_AND_SNAPSHOT),
     Situation.RESCUE_GUEST_OFF: Row(
         on_disk=_UNRESCUE, on_pxe=_UNRESCUE + _RESCUE, off=_NOTHING,
         reboot_disk=_UNRESCUE, reboot_pxe=_UNRESCUE + _RESCUE,
         soft_off=_NOTHING, soft_reboot_disk=_UNRESCUE,
-        soft_reboot_pxe=_UNRESCUE + _RESCUE),
+        soft_reboot_pxe=_UNRESCUE + _RESCUE,
+        rebuild=_UNRESCUE + _REBUILD_AND_STOP,
+        snapshot=_UNRESCUE + _STOP_AND_SNAPSHOT),
     Situation.ERROR: Row(
         on_disk=_HARD, on_pxe=_RESCUE, off=_STOP,
         reboot_disk=_HARD, reboot_pxe=_RESCUE,
-        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE),
+        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE,
+        rebuild=_REBUILD_AND_STOP, snapshot=_STOP_AND_SNAPSHOT),
     # A paused machine is on: it goes on where it stood, as one that was
     # never paused would.
     Situation.PAUSED: Row(
         on_disk=_UNPAUSE, on_pxe=_UNPAUSE, off=_UNPAUSE + _STOP,
         reboot_disk=_HARD, reboot_pxe=_UNPAUSE + _RESCUE,
         soft_off=_UNPAUSE + _STOP, soft_reboot_disk=_HARD,
-        soft_reboot_pxe=_UNPAUSE + _RESCUE),
+        soft_reboot_pxe=_UNPAUSE + _RESCUE,
+        rebuild=_UNPAUSE + _REBUILD_AND_STOP,
+        snapshot=_UNPAUSE + _STOP_AND_SNAPSHOT),
     # A suspended machine is off: powered on, it boots and loses its memory.
     Situation.SUSPENDED: Row(
         on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_NOTHING,
         reboot_disk=_HARD, reboot_pxe=_HARD + _RESCUE,
         soft_off=_NOTHING, soft_reboot_disk=_HARD,
-        soft_reboot_pxe=_HARD + _RESCUE),
+        soft_reboot_pxe=_HARD + _RESCUE,
+        rebuild=_HARD + _REBUILD_AND_STOP,
+        snapshot=_HARD + _STOP_AND_SNAPSHOT),
 }
 
 REFUSALS = {
@@ -229,6 +267,9 @@ REFUSALS = {
         'the host cloud tells nothing of its state, as when the cell that it '
         'is in is down: try again later or ask the operator of the host cloud',
 }
+
+NO_CDROM = ('it is a network-first server, which boots no virtual media: use '
+            'boot_interface ipxe, or make it a server that can be rescued')
 
 LOCKED = ('it is locked{reason}: run "openstack server unlock" as whoever '
           'locked it')
@@ -274,28 +315,42 @@ def plan(state, request, device, network_first=False):
     if refusal(state):
         raise Refused(refusal(state))
     row = TABLE[situation(state)]
-    if request is Request.POWER_OFF:
-        return row.off
-    if request is Request.SOFT_POWER_OFF:
-        return row.soft_off
-    if network_first:
-        device = Device.DISK
+    if request in _ENDS_OFF:
+        return getattr(row, _ENDS_OFF[request])
     column = {Request.POWER_ON: 'on', Request.REBOOT: 'reboot',
               Request.SOFT_REBOOT: 'soft_reboot'}[request]
-    return getattr(row, f'{column}_{device.value}')
+    if network_first:
+        if device is Device.CDROM:
+            raise Refused(NO_CDROM)
+        device = Device.DISK
+    return getattr(row, f'{column}_{"pxe" if device.by_rescue else "disk"}')
 
 
-def reached(action, state):
+def leads_to(action, vm_state):
+    """Tell in which state an action leaves a server.
+
+    :param action: the :class:`Action`.
+    :param vm_state: the ``vm_state`` in which it is sent.
+    :returns: the ``vm_state`` in which it ends.
+    """
+    if action is Action.REBUILD:
+        return 'stopped' if vm_state == 'stopped' else 'active'
+    return _VM_STATE_AFTER.get(action, vm_state)
+
+
+def reached(action, state, begun_in):
     """Tell whether an action has led to where it should.
 
     :param action: the :class:`Action` that was sent.
     :param state: the :class:`ServerState` seen afterwards.
+    :param begun_in: the ``vm_state`` in which it was sent.
     :returns: True when no task is in progress, the server is in the state
         that the action leads to and the guest is off or not off with it.
     """
-    if state.task_state or state.vm_state != _VM_STATE_AFTER[action]:
+    wanted = leads_to(action, begun_in)
+    if state.task_state or state.vm_state != wanted:
         return False
-    return (state.power_state in GUEST_OFF) == (action is Action.STOP)
+    return (state.power_state in GUEST_OFF) == (wanted == 'stopped')
 
 
 def is_on(state):
@@ -329,7 +384,7 @@ def device_in_use(state):
     """Tell what the server boots from as things stand.
 
     :param state: a :class:`ServerState`.
-    :returns: a :class:`Device`.
+    :returns: a :class:`Device`: DISK, or PXE for a rescue of either kind.
     """
     if state.task_state == 'rescuing':
         return Device.PXE

@@ -46,8 +46,10 @@ _DEPLOYED = frozenset((
 # Sentences that were told by this conductor, by node.
 _told = {}
 
-# What Nova recorded about a launch, by node: that does not change any more.
+# What Nova recorded about a launch, by node: that does not change any more;
+# and the snapshot that the server was launched from.
 _records = {}
+_snapshots = {}
 
 _SECONDS = len('2026-01-01T00:00:00')
 
@@ -82,17 +84,22 @@ def acting(node):
         _set(node, dataclasses.replace(seen, device=None))
 
 
-def after_action(node, server):
+def after_action(node, server, request_id=None, rebuilt=False):
     """Keep what a server is like when Ironic has acted on it.
 
     Ironic saves the node when a request is done.
 
     :param node: an Ironic node, locked.
     :param server: its server.
+    :param request_id: identifier of the request to Nova, None if it is not
+        known.
+    :param rebuilt: whether its disk is as Ironic wanted it, whatever became
+        of the one before.
     """
     seen = _seen(node)
-    lost = seen.lost if seen and _is_deployed(node) else None
-    _set(node, drift.Seen.of(server, lost))
+    lost = (seen.lost if seen and _is_deployed(node) and not rebuilt
+            else None)
+    _set(node, drift.Seen.of(server, lost, request_id))
 
 
 def find(task, info, host, server):
@@ -135,12 +142,30 @@ def _find(node, host, server):
     if seen is None:
         return None
     return drift.find(seen, server, _is_deployed(node),
-                      lambda: _actions(node, host, seen, server))
+                      lambda: _actions(node, host, seen, server),
+                      lambda: _snapshot(node, host, server))
+
+
+def _snapshot(node, host, server):
+    """Tell which snapshot a server was restored from, if any."""
+    key = (server.id, server.launched_at)
+    known_key, known = _snapshots.get(node.uuid, (None, None))
+    if key == known_key:
+        return known
+    try:
+        known = host.snapshot_of(server)
+    except errors.HostCloudError as exc:
+        LOG.debug('The host cloud does not tell what server %(server)s was '
+                  'rebuilt from: %(reason)s',
+                  {'server': server.id, 'reason': exc})
+        return None
+    _snapshots[node.uuid] = key, known
+    return known
 
 
 def _actions(node, host, seen, server):
     """Read what was done with a server, once for each new launch of it."""
-    key = (server.id, server.launched_at, seen.updated)
+    key = (server.id, server.launched_at, seen.updated, seen.request_id)
     known_key, known = _records.get(node.uuid, (None, None))
     if key == known_key:
         return known
@@ -148,7 +173,8 @@ def _actions(node, host, seen, server):
         return None
     try:
         known = [(row['action'], row['start_time'][:_SECONDS])
-                 for row in host.actions_since(server, seen.updated)]
+                 for row in host.actions_after(server, seen.request_id,
+                                               seen.updated)]
     except errors.HostCloudError as exc:
         LOG.debug('The host cloud does not tell what was done with server '
                   '%(server)s of node %(node)s: %(reason)s',

@@ -40,7 +40,11 @@ def lost(items, found):
 
 
 def is_made(server):
-    """Whether a server was completed before, whatever it does now."""
+    """Tell whether a server was completed before, whatever it does now.
+
+    :param server: what openstacksdk knows of it.
+    :returns: True or False.
+    """
     return mark.MADE in (server.metadata or {})
 
 

@@ -157,7 +157,7 @@ def _is_broken(found):
 
 
 def missing(wanted, found):
-    """What is to be made of an environment.
+    """List what is to be made of an environment.
 
     :param wanted: the :class:`definition.Definition`.
     :param found: list of :class:`inventory.Found`.
@@ -172,7 +172,12 @@ def missing(wanted, found):
 
 
 def is_complete(wanted, found):
-    """Whether all of an environment is there, and its servers completed."""
+    """Tell whether all of an environment is there, its servers completed.
+
+    :param wanted: the :class:`definition.Definition`.
+    :param found: list of :class:`inventory.Found`.
+    :returns: True or False.
+    """
     return (not missing(wanted, found)
             and not attachments.lost(plan.items(wanted), found)
             and all(attachments.is_made(each.body) for each in found

@@ -48,22 +48,35 @@ class Choices:
     others: dict = dataclasses.field(default_factory=dict)
 
     def image(self, name):
-        """UUID of the image of a disk."""
+        """Give the image of a disk.
+
+        :param name: its name or UUID in the definition.
+        :returns: its UUID.
+        """
         return self.others['image', name]
 
     def external_network(self, name):
-        """UUID of a network that floating IPs and routers use."""
+        """Give a network that floating IPs and routers use.
+
+        :param name: its name or UUID in the definition.
+        :returns: its UUID.
+        """
         return self.others['network', name]
 
     def security_group(self, name):
-        """UUID of a security group."""
+        """Give a security group.
+
+        :param name: its name or UUID in the definition.
+        :returns: its UUID.
+        """
         return self.others['security group', name]
 
     def filters(self, nic, network):
-        """Whether Neutron filters what a NIC sends.
+        """Tell whether Neutron filters what a NIC sends.
 
         :param nic: the :class:`definition.Nic` or :class:`definition.Port`.
         :param network: its :class:`definition.Network`.
+        :returns: True or False.
         """
         if nic.port_security is not None:
             return nic.port_security
@@ -74,7 +87,11 @@ class Choices:
 
 
 def empty_image(role):
-    """The name of the image of a machine without an operating system."""
+    """Name the image of a machine without an operating system.
+
+    :param role: the :class:`definition.Role` of the machine.
+    :returns: the image's name.
+    """
     parts = ['quintupleo-empty', role.boot_mode]
     if role.hypervisor_type:
         parts.append(role.hypervisor_type)

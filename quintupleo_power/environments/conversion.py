@@ -27,17 +27,19 @@ DRIVER = 'quintupleo'
 # Network and storage interfaces do not depend on the hardware type.
 INTERFACES = {
     'bios_interface': ('no-bios',),
-    'boot_interface': ('ipxe', 'pxe', 'http-ipxe', 'http'),
-    'console_interface': ('no-console', 'fake-graphical'),
+    'boot_interface': ('ipxe', 'pxe', 'http-ipxe', 'http',
+                       'quintupleo-virtual-media'),
+    'console_interface': (DRIVER, 'no-console', 'fake-graphical'),
     'deploy_interface': ('direct', 'ansible', 'ramdisk', 'anaconda',
-                         'custom-agent', 'bootc', 'autodetect'),
+                         'custom-agent', 'bootc', 'autodetect',
+                         'quintupleo-rebuild'),
     'firmware_interface': ('no-firmware',),
-    'inspect_interface': ('agent', 'inspector', 'no-inspect'),
+    'inspect_interface': ('agent', 'inspector', 'no-inspect', DRIVER),
     'management_interface': (DRIVER,),
     'power_interface': (DRIVER,),
     'raid_interface': ('no-raid', 'agent'),
     'rescue_interface': ('no-rescue', 'agent'),
-    'vendor_interface': ('no-vendor',),
+    'vendor_interface': (DRIVER, 'no-vendor'),
 }
 
 _OF_BMC = (

@@ -254,11 +254,15 @@ class Definition:
     user_data: tuple[tuple[str, str], ...] = ()
 
     def role(self, name):
-        """The role of that name, None if there is none."""
+        """Look for a role.
+
+        :param name: its name.
+        :returns: a :class:`Role`, or None if there is none of that name.
+        """
         return next((role for role in self.roles if role.name == name), None)
 
     def scaled(self, role, count):
-        """The same with another number of servers of a role.
+        """Make the same with another number of servers of a role.
 
         :param role: its name.
         :param count: how many there are to be.

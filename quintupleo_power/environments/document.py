@@ -45,6 +45,8 @@ class Document:
     def __init__(self, text, path):
         """Read YAML.
 
+        :param text: the file's content.
+        :param path: what errors call the file.
         :raises: DocumentError if it is none.
         """
         self._path = path
@@ -97,7 +99,8 @@ class Document:
     def mistake(self, where, sentence):
         """Note a mistake.
 
-        :param where: keys and numbers that lead there.
+        :param where: tuple of the keys and numbers that lead there.
+        :param sentence: what is wrong.
         """
         self._note(next(
             self._lines[where[:length]]
@@ -111,7 +114,10 @@ class Document:
             (line, f'{self._path}, line {line}: {name}: {sentence}'))
 
     def require_no_mistakes(self):
-        """Raise DocumentError for the mistakes there are."""
+        """Refuse the file if it has mistakes.
+
+        :raises: DocumentError if one was noted.
+        """
         if self._mistakes:
             raise DocumentError('\n'.join(
                 sentence for _, sentence in sorted(self._mistakes)))

@@ -15,6 +15,7 @@
 import contextlib
 import dataclasses
 import datetime
+import functools
 
 from quintupleo_power.environments import builder
 from quintupleo_power.environments import choices
@@ -27,6 +28,10 @@ from quintupleo_power.environments import plan
 from quintupleo_power.environments import quota
 from quintupleo_power.environments import record
 from quintupleo_power.environments import remover
+from quintupleo_power.environments import sets
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import sdk
+from quintupleo_power import transitions
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
@@ -53,7 +58,11 @@ class Environment:
     found: list
 
     def all(self, *kinds):
-        """What it has of some kinds."""
+        """Choose what it has of some kinds.
+
+        :param kinds: the kinds, of plan.KINDS.
+        :returns: list of :class:`inventory.Found`.
+        """
         return [each for each in self.found if each.kind in kinds]
 
 
@@ -71,7 +80,10 @@ class Forecast:
     costs: list
 
     def names(self):
-        """The names of what would be made, by what it is."""
+        """List the names of what would be made.
+
+        :returns: dict of lists of names by what it is, as plan.TITLES has it.
+        """
         found = {}
         for item in self.missing:
             if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
@@ -84,7 +96,8 @@ class Environments:
     """The environments of one project of a host cloud."""
 
     def __init__(self, connection, shown, concurrency=patience.CONCURRENCY,
-                 timeout=TIMEOUT, removal_timeout=remover.PATIENCE):
+                 timeout=TIMEOUT, removal_timeout=remover.PATIENCE,
+                 snapshot_timeout=sets.TIMEOUT):
         """Use a connection.
 
         :param connection: an openstacksdk ``Connection``.
@@ -93,11 +106,14 @@ class Environments:
         :param timeout: seconds to wait for one server or volume.
         :param removal_timeout: seconds for which the removal of one thing is
             tried again.
+        :param snapshot_timeout: seconds to wait for the snapshot of one
+            server, or its return to one.
         """
         self._connection = connection
         self._shown = shown
         self._patience = patience.Patience(concurrency)
         self._timeout = timeout
+        self._snapshot_timeout = snapshot_timeout
         self._records = record.Records(connection, self._patience)
         self._inventory = inventory.Inventory(connection, self._patience)
         self._remover = remover.Remover(connection, self._patience,
@@ -206,6 +222,7 @@ class Environments:
     def get(self, name):
         """Read one environment.
 
+        :param name: its name.
         :returns: an :class:`Environment`.
         :raises: failures.Failure if there is none of that name.
         """
@@ -239,6 +256,7 @@ class Environments:
         with _told():
             known = self._records.get(name)
             existed = known is not None
+            self._sets.delete_all(name)
             for _ in range(_REMOVALS):
                 found = self._inventory.read(name)[name]
                 if not found:
@@ -268,10 +286,7 @@ class Environments:
             known = self._records.require(name)
             found = self._inventory.read(name)[name]
             if not builder.is_complete(known.definition, found):
-                raise failures.Failure(
-                    f'Environment "{name}" is not complete: "openstack '
-                    'quintupleo environment create --wait" with its file '
-                    'completes it')
+                raise _incomplete(name)
             described = enrolment.nodes(
                 known.definition, found, choices.choose(
                     self._connection, self._patience, known.definition),
@@ -280,6 +295,69 @@ class Environments:
                 return described
             return enrolment.Enrolment(baremetal, self._patience).run(
                 described)
+
+    def snapshot(self, name, snapshot):
+        """Keep the disks of all servers as they are at one moment.
+
+        :param name: the environment's name.
+        :param snapshot: what to call it.
+        :raises: failures.Failure; then nothing of it is left.
+        """
+        with _told():
+            known = self._records.require(name)
+            found = self._inventory.read(name)[name]
+            if not builder.is_complete(known.definition, found):
+                raise _incomplete(name)
+            self._sets.create(name, snapshot, _servers(found))
+
+    def restore(self, name, snapshot, start=False):
+        """Bring the disks of all servers back, and leave these off.
+
+        :param name: the environment's name.
+        :param snapshot: what the snapshot is called.
+        :param start: whether to start those that ran at that moment.
+        :raises: failures.Failure.
+        """
+        with _told():
+            self._records.require(name)
+            found = self._inventory.read(name)[name]
+            self._sets.restore(name, snapshot, _servers(found), start)
+
+    def snapshots(self, name=None):
+        """Read the snapshots of environments.
+
+        :param name: the environment's name, None for all.
+        :returns: list of :class:`sets.Set`, the oldest first.
+        :raises: failures.Failure.
+        """
+        with _told():
+            return self._sets.all(name)
+
+    def delete_snapshot(self, name, snapshot):
+        """Remove a snapshot; one that is not there is no mistake.
+
+        :param name: the environment's name.
+        :param snapshot: what it is called.
+        :returns: whether there was one.
+        :raises: failures.Failure.
+        """
+        with _told():
+            return self._sets.delete(name, snapshot)
+
+    @functools.cached_property
+    def _sets(self):
+        return sets.Sets(sdk.services(self._connection), self._shown,
+                         self._snapshot_timeout)
+
+
+def _servers(found):
+    return [each for each in found if each.kind == plan.SERVER]
+
+
+def _incomplete(name):
+    return failures.Failure(
+        f'Environment "{name}" is not complete: "openstack quintupleo '
+        'environment create --wait" with its file completes it')
 
 
 def _leftover(name, found):
@@ -302,3 +380,5 @@ def _told():
     except failures.CLOUD_ERRORS as exc:
         raise failures.Failure(
             f'The host cloud: {failures.explain(exc)}')
+    except (errors.HostCloudError, transitions.Refused) as exc:
+        raise failures.Failure(str(exc))

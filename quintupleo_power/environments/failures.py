@@ -44,7 +44,11 @@ def explain(exc):
 
 
 def status(exc):
-    """The HTTP status of an answer, None if there was no answer."""
+    """Tell the HTTP status of an answer.
+
+    :param exc: one of :data:`CLOUD_ERRORS`.
+    :returns: a number, None if there was no answer.
+    """
     code = getattr(exc, 'status_code', None) or getattr(
         exc, 'http_status', None)
     return code or None

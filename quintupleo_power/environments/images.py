@@ -29,21 +29,19 @@ RESCUE = 'rescue'
 EMPTY = 'empty'
 NETWORK_FIRST = 'network-first'
 
-# Nova grows it to the flavor's disk. Zeros rather than a format of their own:
-# every hypervisor's backend takes raw.
-EMPTY_SIZE = 1024 * 1024
-
 _ISO_MAGIC = b'CD001'
 _ISO_MAGIC_OFFSET = 32769
 _CHUNK = 1024 * 1024
 
+# The bus of Nova's config drive. On q35 it would be SATA, for which kernels
+# that are made for clouds, such as Debian's, have no driver.
+_CDROM_PROPERTIES = {
+    images.BIOS: {},
+    images.UEFI: {'hw_cdrom_bus': 'scsi', 'hw_scsi_model': 'virtio-scsi'},
+}
+
 # In other states an image has no content: a killed run left it.
 _COMPLETE = ('active', 'deactivated')
-
-_BOOT_MODE_PROPERTIES = {
-    'bios': {},
-    'uefi': {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'},
-}
 
 
 class ImageError(Exception):
@@ -67,12 +65,19 @@ class Made:
 class Content:
     """What goes into an image.
 
-    :param disk_format: Glance's name of the format.
-    :param properties: image properties.
-    :param path: the file, or None for an empty disk.
+    :ivar disk_format: Glance's name of the format.
+    :ivar properties: dict of image properties.
+    :ivar sha512: the content's checksum, in hexadecimal digits.
     """
 
     def __init__(self, disk_format, properties, path=None):
+        """Describe it, and read it for its checksum.
+
+        :param disk_format: Glance's name of the format.
+        :param properties: dict of image properties.
+        :param path: the file, or None for an empty disk.
+        :raises: OSError if the file cannot be read.
+        """
         self.disk_format = disk_format
         self.properties = properties
         self._path = path
@@ -83,9 +88,13 @@ class Content:
         self.sha512 = digest.hexdigest()
 
     def open(self):
-        """Open the content for reading."""
+        """Open the content for reading.
+
+        :returns: a binary file.
+        :raises: OSError if it cannot be opened.
+        """
         if self._path is None:
-            return io.BytesIO(bytes(EMPTY_SIZE))
+            return io.BytesIO(bytes(images.EMPTY_SIZE))
         return open(self._path, 'rb')
 
 
@@ -100,7 +109,7 @@ def rescue_content(path, boot_mode):
     _require_iso(path)
     return Content('iso', {
         'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata',
-        **_BOOT_MODE_PROPERTIES[boot_mode]}, path)
+        **images.BOOT_MODE_PROPERTIES[boot_mode]}, path)
 
 
 def network_first_content(path, boot_mode):
@@ -113,8 +122,8 @@ def network_first_content(path, boot_mode):
     """
     _require_iso(path)
     name, value = images.NETWORK_FIRST
-    return Content('iso', {name: value, 'os_shutdown_timeout': '0',
-                           **_BOOT_MODE_PROPERTIES[boot_mode]}, path)
+    return Content('iso', {name: value, **images.POWER_CUT,
+                           **images.BOOT_MODE_PROPERTIES[boot_mode]}, path)
 
 
 def _require_iso(path):
@@ -136,9 +145,9 @@ def empty_content(boot_mode):
     :param boot_mode: 'bios' or 'uefi'.
     :returns: a :class:`Content`.
     """
-    # 0 makes os-stop a power cut, which is what Ironic means by it.
-    return Content('raw', {'os_shutdown_timeout': '0',
-                           **_BOOT_MODE_PROPERTIES[boot_mode]})
+    return Content('raw', {**images.POWER_CUT,
+                           **images.BOOT_MODE_PROPERTIES[boot_mode],
+                           **_CDROM_PROPERTIES[boot_mode]})
 
 
 def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',

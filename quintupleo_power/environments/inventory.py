@@ -88,7 +88,11 @@ class Inventory:
     def find(self, environment, kind, key):
         """Look for one thing.
 
+        :param environment: name of the environment.
+        :param kind: what it is, of plan.KINDS.
+        :param key: which part of the environment it is.
         :returns: what openstacksdk read, or None if there is no such thing.
+        :raises: one of failures.CLOUD_ERRORS.
         """
         reader = {
             plan.TRUNK: self._trunks, plan.GROUP: self._groups,
@@ -100,7 +104,12 @@ class Inventory:
                      if marked == (environment, key)), None)
 
     def router_ports(self, router_id):
-        """Read the ports by which a router joins networks."""
+        """Read the ports by which a router joins networks.
+
+        :param router_id: UUID of the router.
+        :returns: list of what openstacksdk read.
+        :raises: one of failures.CLOUD_ERRORS.
+        """
         return self._patience.call(lambda: list(
             self._connection.network.ports(device_id=router_id)))
 
@@ -140,7 +149,11 @@ class Inventory:
 
 
 def has_volumes(connection):
-    """Whether the cloud has a block storage service."""
+    """Tell whether the cloud has a block storage service.
+
+    :param connection: an openstacksdk ``Connection``.
+    :returns: True or False.
+    """
     try:
         return bool(connection.block_storage.get_endpoint())
     except failures.CLOUD_ERRORS:

@@ -87,7 +87,14 @@ class Machines:
         self._watch = Watch(patience, self._read)
 
     def make(self, item, made):
-        """Make a thing; see :meth:`networking.Networking.make`."""
+        """Make a thing.
+
+        :param item: its :class:`plan.Item`.
+        :param made: dict of what openstacksdk knows of the things that were
+            made before, by key.
+        :returns: what openstacksdk knows of it.
+        :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
+        """
         return {plan.GROUP: self._group, plan.VOLUME: self._volume,
                 plan.SERVER: self._server}[item.kind](item, made)
 
@@ -123,7 +130,8 @@ class Machines:
     def wait_for_volume(self, volume):
         """Wait until a volume can be used.
 
-        :returns: what openstacksdk knows of it.
+        :param volume: what openstacksdk knows of it.
+        :returns: what openstacksdk knows of it then.
         :raises: failures.Failure.
         """
         began = time.monotonic()
@@ -204,7 +212,11 @@ class Machines:
         self._wait(server.id, ('SHUTOFF',))
 
     def set_made(self, server):
-        """Note that a server is as its role wants it."""
+        """Note that a server is as its role wants it.
+
+        :param server: what openstacksdk knows of it.
+        :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
+        """
         self._patience.call(self._nova.set_server_metadata, server.id,
                             **{mark.MADE: 'yes'})
 
@@ -238,7 +250,11 @@ class Machines:
 
 
 def is_usable(volume):
-    """Whether a volume is there, for a server or in one."""
+    """Tell whether a volume is there, for a server or in one.
+
+    :param volume: what openstacksdk knows of it.
+    :returns: True or False.
+    """
     return volume.status in ('available', 'in-use')
 
 
@@ -249,10 +265,20 @@ def _drive(volume_id, boot_index):
 
 
 def remove_server(nova, patience, server_id):
-    """Ask for the end of a server, unless that was asked for already."""
+    """Ask for the end of a server, unless that was asked for already.
+
+    :param nova: openstacksdk's proxy of it.
+    :param patience: the :class:`patience.Patience`.
+    :param server_id: UUID of the server.
+    :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
+    """
     patience.call(nova.delete_server, server_id, ignore_missing=True)
 
 
 def is_baremetal(item):
-    """Whether a server is to become a node of Ironic."""
+    """Tell whether a server is to become a node of Ironic.
+
+    :param item: its :class:`plan.Item`.
+    :returns: True or False.
+    """
     return item.role.kind == definition.BAREMETAL

@@ -32,30 +32,53 @@ _GROUP = re.compile(r'quintupleo:(?P<environment>[^:]+):(?P<key>.+)')
 
 
 def tag(environment):
-    """The tag of what an environment has, for those who look for it."""
+    """Make the tag of what an environment has, for those who look for it.
+
+    :param environment: the environment's name.
+    :returns: the tag.
+    """
     return f'quintupleo={environment}'
 
 
 def metadata(environment, key):
-    """Metadata of a server or a volume."""
+    """Make the metadata of a server or a volume.
+
+    :param environment: the environment's name.
+    :param key: which part of the environment it is.
+    :returns: dict.
+    """
     return {ENVIRONMENT: environment, KEY: key}
 
 
 def description(environment, key):
-    """The description of what Neutron has.
+    """Make the description of what Neutron has.
 
     Tags would need a second request.
+
+    :param environment: the environment's name.
+    :param key: which part of the environment it is.
+    :returns: the description.
     """
     return f'quintupleo environment {environment}: {key}'
 
 
 def group_name(environment, key):
-    """The name of a server group, which has nothing else."""
+    """Make the name of a server group, which has nothing else.
+
+    :param environment: the environment's name.
+    :param key: which part of the environment it is.
+    :returns: the name.
+    """
     return f'quintupleo:{environment}:{key}'
 
 
 def name(environment, key):
-    """The name that people see."""
+    """Make the name that people see.
+
+    :param environment: the environment's name.
+    :param key: which part of the environment it is.
+    :returns: the name.
+    """
     return '-'.join([environment, *key.split('.')[1:]])
 
 
@@ -72,12 +95,20 @@ def of_metadata(found):
 
 
 def of_description(found):
-    """Read the mark of what Neutron has; see :func:`of_metadata`."""
+    """Read the mark of what Neutron has.
+
+    :param found: its description, or None.
+    :returns: (environment, key), or None if it holds no mark.
+    """
     return _of_text(_DESCRIPTION, found)
 
 
 def of_group_name(found):
-    """Read the mark of a server group; see :func:`of_metadata`."""
+    """Read the mark of a server group.
+
+    :param found: its name, or None.
+    :returns: (environment, key), or None if it holds no mark.
+    """
     return _of_text(_GROUP, found)
 
 

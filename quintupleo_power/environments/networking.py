@@ -58,7 +58,11 @@ class Networking:
             plan.FLOATING_IP: self._floating_ip}[item.kind](item, made)
 
     def tag(self, thing):
-        """Tag a thing, for those who look for tags."""
+        """Tag a thing, for those who look for tags.
+
+        :param thing: what openstacksdk knows of it.
+        :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
+        """
         wanted = mark.tag(self._name)
         if wanted not in (thing.tags or ()):
             self._patience.call(self._neutron.set_tags, thing,
@@ -143,7 +147,13 @@ class Networking:
                 for number in range(len(network.subnets))]
 
     def network_id(self, network, made):
-        """The UUID of a network of the file."""
+        """Give a network of the file.
+
+        :param network: its :class:`definition.Network`.
+        :param made: dict of what openstacksdk knows of the things that were
+            made before, by key.
+        :returns: its UUID.
+        """
         if network.existing is not None:
             return self._choices.networks[network.name].id
         return made[plan.key(plan.NETWORK, network.name)].id
@@ -224,7 +234,11 @@ class Networking:
                 item.what.floating_ip))
 
     def release_addresses(self, port):
-        """Give the addresses of a port back."""
+        """Give the addresses of a port back.
+
+        :param port: what openstacksdk knows of it.
+        :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
+        """
         if port.fixed_ips:
             self._patience.call(self._neutron.update_port, port.id,
                                 fixed_ips=[])

@@ -26,6 +26,10 @@ from osc_lib import exceptions
 from osc_lib.i18n import _
 import yaml
 
+from quintupleo_power.checks import conductor
+from quintupleo_power.checks import findings
+from quintupleo_power.checks import series
+from quintupleo_power.checks import trial
 from quintupleo_power.environments import conversion
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import document
@@ -39,6 +43,8 @@ from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import remover
 from quintupleo_power.environments import schema
+from quintupleo_power.environments import sets
+from quintupleo_power.host_cloud import snapshots
 
 _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
 
@@ -50,6 +56,11 @@ class CreateImages(command.Lister):
         'What is there already stays.')
 
     def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--iso', metavar='<file>', required=True,
@@ -72,14 +83,21 @@ class CreateImages(command.Lister):
         parser.add_argument(
             '--prefix', metavar='<prefix>', default='quintupleo',
             help=_('What the names begin with (default: %(default)s); with '
-                   'another one, set rescue_image_bios and rescue_image_uefi '
-                   'in section [quintupleo]'))
+                   'another one, set rescue_image_bios, rescue_image_uefi, '
+                   'empty_image_bios and empty_image_uefi in section '
+                   '[quintupleo], and name the empty ones in environments'))
         parser.add_argument(
             '--replace', action='store_true',
             help=_('Replace images of these names and other content'))
         return parser
 
     def take_action(self, parsed_args):
+        """Make the images, and list them.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the columns, rows).
+        :raises: CommandError if an image cannot be made.
+        """
         columns = ('name', 'id', 'boot_mode', 'purpose', 'outcome')
         try:
             made = list(images.create_all(
@@ -104,7 +122,8 @@ def _environments(app, parsed_args):
             app.client_manager.sdk_connection, shown,
             getattr(parsed_args, 'concurrency', patience.CONCURRENCY),
             getattr(parsed_args, 'timeout', environment.TIMEOUT),
-            getattr(parsed_args, 'removal_timeout', remover.PATIENCE))
+            getattr(parsed_args, 'removal_timeout', remover.PATIENCE),
+            getattr(parsed_args, 'snapshot_timeout', sets.TIMEOUT))
     except (failures.Failure, document.DocumentError,
             conversion.ConversionError) as exc:
         shown.end()
@@ -257,6 +276,11 @@ class CreateEnvironment(command.ShowOne):
         'so that the same command goes on after an interruption.')
 
     def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'file', metavar='<file>',
@@ -273,6 +297,12 @@ class CreateEnvironment(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
+        """Make the environment, or forecast that.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the members, their values).
+        :raises: CommandError if it cannot be made.
+        """
         with _environments(self.app, parsed_args) as environments:
             wanted = definition.load(parsed_args.file)
             name = parsed_args.name or wanted.name
@@ -317,6 +347,12 @@ class ListEnvironments(command.Lister):
         'something, and LEFTOVER is what a deletion could not remove.')
 
     def take_action(self, parsed_args):
+        """List the environments.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the columns, rows).
+        :raises: CommandError if the cloud cannot be asked.
+        """
         with _environments(self.app, parsed_args) as environments:
             return (('Name', 'Status', 'Created At', 'Servers'), [
                 (each.name, each.status, _moment(each.created_at),
@@ -327,11 +363,22 @@ class ShowEnvironment(command.ShowOne):
     _description = _('Show an environment.')
 
     def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
         parser = super().get_parser(prog_name)
         parser.add_argument('name', metavar='<name>', help=_('Its name'))
         return parser
 
     def take_action(self, parsed_args):
+        """Show the environment.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the members, their values).
+        :raises: CommandError if there is none of that name.
+        """
         with _environments(self.app, parsed_args) as environments:
             return _summary(environments.get(parsed_args.name))
 
@@ -342,6 +389,11 @@ class DeleteEnvironment(command.Command):
         'else. One that is not there is no mistake.')
 
     def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
         parser = super().get_parser(prog_name)
         parser.add_argument('names', metavar='<name>', nargs='*',
                             help=_('Its name; may be repeated'))
@@ -362,6 +414,11 @@ class DeleteEnvironment(command.Command):
         return parser
 
     def take_action(self, parsed_args):
+        """Remove the environments.
+
+        :param parsed_args: the command's arguments.
+        :raises: CommandError if one of them could not be removed.
+        """
         with _environments(self.app, parsed_args) as environments:
             names = parsed_args.names
             if parsed_args.older_than is not None:
@@ -407,6 +464,11 @@ class ScaleEnvironment(command.ShowOne):
         'before.')
 
     def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
         parser = super().get_parser(prog_name)
         parser.add_argument('name', metavar='<name>',
                             help=_("The environment's name"))
@@ -419,10 +481,158 @@ class ScaleEnvironment(command.ShowOne):
         return parser
 
     def take_action(self, parsed_args):
+        """Change the number of servers.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the members, their values).
+        :raises: CommandError if that cannot be done.
+        """
         with _environments(self.app, parsed_args) as environments:
             return _summary(environments.scale(
                 parsed_args.name, parsed_args.role, parsed_args.count,
                 parsed_args.wait))
+
+
+def _snapshot_name(text):
+    if not snapshots.NAMES.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+_snapshot_name.__name__ = (
+    'name of up to 40 letters, digits, dots, dashes and underscores')
+
+
+def _add_snapshot(parser):
+    parser.add_argument('name', metavar='<name>',
+                        help=_("The environment's name"))
+    parser.add_argument('snapshot', metavar='<snapshot>',
+                        type=_snapshot_name, help=_("The snapshot's name"))
+    parser.add_argument(
+        '--timeout', metavar='<seconds>', type=_positive,
+        dest='snapshot_timeout', default=sets.TIMEOUT,
+        help=_('How long to wait for one server (default: %(default)s)'))
+
+
+class SnapshotEnvironment(command.Command):
+    _description = _(
+        'Keep the disks of all servers of an environment as they are at one '
+        'moment, all or none. Servers that run are stopped for it, and '
+        'started again.')
+
+    def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
+        parser = super().get_parser(prog_name)
+        _add_snapshot(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        """Make the snapshot.
+
+        :param parsed_args: the command's arguments.
+        :raises: CommandError if it cannot be made.
+        """
+        with _environments(self.app, parsed_args) as environments:
+            environments.snapshot(parsed_args.name, parsed_args.snapshot)
+
+
+class RestoreEnvironment(command.Command):
+    _description = _(
+        'Bring the disks of all servers of an environment back to a '
+        'snapshot. The servers are switched off then.')
+
+    def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
+        parser = super().get_parser(prog_name)
+        _add_snapshot(parser)
+        parser.add_argument(
+            '--start', action='store_true',
+            help=_('Start the servers that ran when the snapshot was made'))
+        return parser
+
+    def take_action(self, parsed_args):
+        """Bring the servers back to the snapshot.
+
+        :param parsed_args: the command's arguments.
+        :raises: CommandError if that cannot be done.
+        """
+        with _environments(self.app, parsed_args) as environments:
+            environments.restore(parsed_args.name, parsed_args.snapshot,
+                                 parsed_args.start)
+
+
+class ListSnapshots(command.Lister):
+    _description = _(
+        'List the snapshots of environments. An INCOMPLETE one was '
+        'interrupted: make it again, or delete it.')
+
+    def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>', nargs='?',
+                            help=_('Only those of this environment'))
+        return parser
+
+    def take_action(self, parsed_args):
+        """List the snapshots.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the columns, rows).
+        :raises: CommandError if the cloud cannot be asked.
+        """
+        with _environments(self.app, parsed_args) as environments:
+            return (('Environment', 'Name', 'Status', 'Created At',
+                     'Servers'), [
+                (each.environment, each.name,
+                 environment.COMPLETE if each.is_complete
+                 else environment.INCOMPLETE, each.created_at, each.servers)
+                for each in environments.snapshots(parsed_args.name)])
+
+
+class DeleteSnapshots(command.Command):
+    _description = _(
+        'Remove snapshots of an environment. One that is not there is no '
+        'mistake.')
+
+    def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        parser.add_argument(
+            'snapshots', metavar='<snapshot>', nargs='+',
+            type=_snapshot_name, help=_("The snapshot's name; may be "
+                                        'repeated'))
+        return parser
+
+    def take_action(self, parsed_args):
+        """Remove the snapshots.
+
+        :param parsed_args: the command's arguments.
+        :raises: CommandError if something of one stays.
+        """
+        with _environments(self.app, parsed_args) as environments:
+            for each in parsed_args.snapshots:
+                existed = environments.delete_snapshot(parsed_args.name, each)
+                print(f'{each}: ' + ('removed' if existed
+                                     else 'there is none'),
+                      file=self.app.stdout)
 
 
 class EnrollEnvironment(command.Lister):
@@ -431,6 +641,11 @@ class EnrollEnvironment(command.Lister):
         'or write a file for "openstack baremetal create".')
 
     def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
         parser = super().get_parser(prog_name)
         parser.add_argument('name', metavar='<name>',
                             help=_("The environment's name"))
@@ -453,6 +668,12 @@ class EnrollEnvironment(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
+        """Enrol the machines, or write a file of them.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the columns, rows).
+        :raises: CommandError if that cannot be done.
+        """
         with _environments(self.app, parsed_args) as environments:
             if parsed_args.output:
                 described = environments.enroll(
@@ -512,6 +733,11 @@ class ConvertNodes(command.Command):
         'their UUID or by the MAC addresses of their ports.')
 
     def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'file', metavar='<file>',
@@ -526,6 +752,11 @@ class ConvertNodes(command.Command):
         return parser
 
     def take_action(self, parsed_args):
+        """Convert the file.
+
+        :param parsed_args: the command's arguments.
+        :raises: CommandError if it cannot be converted.
+        """
         with _environments(self.app, parsed_args):
             try:
                 with open(parsed_args.file, encoding='utf-8') as source:
@@ -541,3 +772,123 @@ class ConvertNodes(command.Command):
             for note in converted.notes:
                 print(note, file=sys.stderr)
             _write(self.app, parsed_args.output, converted.content)
+
+
+class Check(command.Lister):
+    _description = _(
+        'Look whether a cloud can be a host cloud, and whether a conductor '
+        'is set up for it. Nothing is changed without --try. The exit status '
+        'is 1 if a check fails.')
+
+    # Credentials that do not serve are something to be found, too.
+    auth_required = False
+
+    def get_parser(self, prog_name):
+        """Return the parser of the command's arguments.
+
+        :param prog_name: what the usage message calls the command.
+        :returns: an :class:`argparse.ArgumentParser`.
+        """
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--config-file', metavar='<file>', action='append',
+            dest='config_files',
+            help=_("Configuration of a conductor, which then names the "
+                   'cloud, its credentials and the images; may be repeated '
+                   '(default: what a conductor reads, unless a cloud is '
+                   'named)'))
+        parser.add_argument(
+            '--flavor', metavar='<flavor>',
+            help=_('Flavor of a machine that is to be made, for the quota '
+                   'and for --try'))
+        parser.add_argument(
+            '--server', metavar='<server>', action='append', default=[],
+            dest='servers',
+            help=_('Look at this server, too; UUID or name; may be repeated'))
+        parser.add_argument(
+            '--network', metavar='<network>', action='append', default=[],
+            dest='networks',
+            help=_('Look at this network, on which machines are to be '
+                   'provisioned; UUID or name; may be repeated'))
+        parser.add_argument(
+            '--environment', metavar='<name>', action='append', default=[],
+            dest='environments',
+            help=_('Look at the servers of this environment, too; may be '
+                   'repeated'))
+        parser.add_argument(
+            '--try', action='store_true', dest='is_trial',
+            help=_('Make a machine, use it, and remove it; needs --flavor'))
+        parser.add_argument(
+            '--timeout', metavar='<seconds>', type=_positive,
+            default=environment.TIMEOUT,
+            help=_('With --try: how long to wait for one thing '
+                   '(default: %(default)s)'))
+        return parser
+
+    def take_action(self, parsed_args):
+        """Make the checks, and list what they found.
+
+        :param parsed_args: the command's arguments.
+        :returns: (names of the columns, rows).
+        :raises: CommandError if --try lacks a flavor, the configuration
+            cannot be read, or something of the trial stays.
+        """
+        if parsed_args.is_trial and not parsed_args.flavor:
+            raise exceptions.CommandError(
+                '--try needs the flavor of the machine that it makes: give '
+                '--flavor; "openstack flavor list" shows those that there '
+                'are')
+        settings = self._settings(parsed_args.config_files)
+        target = (series.of_conductor() if settings
+                  else series.of_user(self._connect))
+        found = self._found(target, settings, parsed_args)
+        self._has_failed = any(each.verdict.result == findings.FAIL
+                               for each in found)
+        return ('Check', 'Result', 'Found', 'What To Do'), [
+            (each.check, each.verdict.result, each.verdict.found,
+             each.verdict.advice) for each in found]
+
+    def run(self, parsed_args):
+        """Run the command, whose exit status tells of checks that failed.
+
+        :param parsed_args: the command's arguments.
+        :returns: the exit status: 1 if a check failed, else 0.
+        """
+        return super().run(parsed_args) or int(self._has_failed)
+
+    def _settings(self, files):
+        """What a conductor is configured with, if that is what is meant."""
+        options = self.app.options
+        named = options.cloud or getattr(options, 'auth_url', None)
+        files = files or ([] if named else conductor.usual_files())
+        try:
+            return conductor.load(files) if files else None
+        except conductor.ConfigurationError as exc:
+            raise exceptions.CommandError(str(exc))
+
+    def _connect(self):
+        # The client's own connection exists only after a sign-in.
+        options = self.app.options
+        return openstack.connection.Connection(
+            config=self.app.cloud_config.get_one(
+                cloud=options.cloud, argparse=options))
+
+    def _found(self, target, settings, parsed_args):
+        wishes = series.Wishes(
+            parsed_args.flavor, parsed_args.servers, parsed_args.networks,
+            parsed_args.environments)
+        shown = progress.Progress(sys.stderr)
+        tried = (trial.Trial(target.connection, target.compute, target.host,
+                             parsed_args.flavor, shown, parsed_args.timeout)
+                 if parsed_args.is_trial and target.connection else None)
+        try:
+            with tried or contextlib.nullcontext():
+                return list(series.run(target, wishes, settings, tried))
+        except failures.Failure as exc:
+            raise exceptions.CommandError(str(exc))
+        except KeyboardInterrupt:
+            raise exceptions.CommandError(
+                'Interrupted. Nothing is left of what --try made.' if tried
+                else 'Interrupted. Nothing was changed.')
+        finally:
+            shown.end()

@@ -23,10 +23,18 @@ DEFAULT_API_VERSION = '1'
 
 
 def make_client(instance):
-    """Give the connection that the commands use."""
+    """Give the connection that the commands use.
+
+    :param instance: the client's ``ClientManager``.
+    :returns: an openstacksdk ``Connection``.
+    """
     return instance.sdk_connection
 
 
 def build_option_parser(parser):
-    """Add no global options."""
+    """Add no global options.
+
+    :param parser: the client's :class:`argparse.ArgumentParser`.
+    :returns: the same.
+    """
     return parser

@@ -50,6 +50,7 @@ class Patience:
     def wait(self, seconds):
         """Wait.
 
+        :param seconds: how long.
         :raises: failures.Stopped if everything is to end.
         """
         if self.stop.wait(max(0.0, seconds)):
@@ -59,6 +60,8 @@ class Patience:
         """Send a request that does no harm if it is sent twice.
 
         :param function: what sends it.
+        :param args: its arguments.
+        :param kwargs: its keyword arguments.
         :returns: what that returns.
         :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
         """
@@ -73,6 +76,8 @@ class Patience:
 
         :param find: function that returns what was made, or None.
         :param function: what sends the request.
+        :param args: its arguments.
+        :param kwargs: its keyword arguments.
         :returns: what that returns, or what was found.
         :raises: one of failures.CLOUD_ERRORS, or failures.Stopped.
         """

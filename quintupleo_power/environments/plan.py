@@ -56,17 +56,25 @@ class Item:
 
 
 def kind(key):
-    """The kind of what has a key."""
+    """Tell the kind of what has a key.
+
+    :param key: the key.
+    :returns: one of :data:`KINDS`.
+    """
     return key.partition('.')[0]
 
 
 def key(*parts):
-    """Join a kind and what follows."""
+    """Join a kind and what follows.
+
+    :param parts: the kind, names and numbers.
+    :returns: the key.
+    """
     return '.'.join(map(str, parts))
 
 
 def items(wanted):
-    """Everything of an environment.
+    """List everything of an environment.
 
     :param wanted: the :class:`definition.Definition`.
     :returns: dict of :class:`Item` by key; what is needed comes before what
@@ -179,8 +187,9 @@ class _Plan:
 
 
 def volumes(role):
-    """The volumes of each server of a role.
+    """List the volumes of each server of a role.
 
+    :param role: the :class:`definition.Role`.
     :returns: list of (last part of the key, :class:`definition.Disk`), the
         one to boot from first.
     """

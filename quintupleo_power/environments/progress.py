@@ -51,14 +51,20 @@ class Progress:
             self._show(force=True)
 
     def done(self, what):
-        """Count one."""
+        """Count one.
+
+        :param what: what it counts as, of the totals.
+        """
         with self._lock:
             self._done[what] += 1
             complete = self._done[what] >= self._totals.get(what, 0)
             self._show(force=self._terminal or complete)
 
     def note(self, sentence):
-        """Show a line that stays."""
+        """Show a line that stays.
+
+        :param sentence: the line.
+        """
         with self._lock:
             self._clear()
             self._stream.write(f'{sentence}\n')

@@ -86,16 +86,37 @@ def costs(connection, patience, missing, choices):
     :param choices: the :class:`choices.Choices`.
     :returns: list of :class:`Cost`.
     """
+    return compare(needed(missing, choices), read(connection, patience))
+
+
+def read(connection, patience):
+    """Read the project's quota.
+
+    :param connection: an openstacksdk ``Connection``.
+    :param patience: the :class:`patience.Patience`.
+    :returns: dict of (used, limit) by what is counted, of what the cloud
+        tells; a limit of None is no limit.
+    """
     known = {}
-    for read in (_compute, _network, _volumes):
+    for reader in (_compute, _network, _volumes):
         try:
-            known.update(patience.call(read, connection))
+            known.update(patience.call(reader, connection))
         except failures.CLOUD_ERRORS:
             # Not every cloud lets its tenants see their quota. What it
             # refuses later is told then.
             continue
+    return known
+
+
+def compare(wanted, known):
+    """Compare what is wanted with a quota.
+
+    :param wanted: dict of numbers by what they count.
+    :param known: what :func:`read` returns.
+    :returns: list of :class:`Cost`.
+    """
     return [Cost(what, number, *known.get(what, (None, None)))
-            for what, number in needed(missing, choices).items()]
+            for what, number in wanted.items()]
 
 
 def require(found):

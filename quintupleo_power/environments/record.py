@@ -89,6 +89,7 @@ class Records:
     def get(self, name):
         """Read one.
 
+        :param name: the environment's name.
         :returns: a :class:`Record`, or None if there is no such environment.
         """
         return next((each for each in self.all() if each.name == name), None)
@@ -96,6 +97,8 @@ class Records:
     def require(self, name):
         """Read one that has to be there.
 
+        :param name: the environment's name.
+        :returns: a :class:`Record`.
         :raises: failures.Failure if it is not.
         """
         known = self.all()
@@ -132,7 +135,10 @@ class Records:
         return dataclasses.replace(record, packed=packed)
 
     def delete(self, name):
-        """Forget an environment."""
+        """Forget an environment.
+
+        :param name: its name.
+        """
         for image in self._images():
             if image[mark.ENVIRONMENT] == name:
                 self._call(self._connection.image.delete_image, image['id'],

@@ -26,16 +26,18 @@ from quintupleo_power import transitions
 LOG = log.getLogger(__name__)
 
 _BODIES = {
-    transitions.Action.START: lambda image: {'os-start': None},
-    transitions.Action.STOP: lambda image: {'os-stop': None},
-    transitions.Action.HARD_REBOOT: lambda image: {
+    transitions.Action.START: lambda argument: {'os-start': None},
+    transitions.Action.STOP: lambda argument: {'os-stop': None},
+    transitions.Action.HARD_REBOOT: lambda argument: {
         'reboot': {'type': 'HARD'}},
-    transitions.Action.SOFT_REBOOT: lambda image: {
+    transitions.Action.SOFT_REBOOT: lambda argument: {
         'reboot': {'type': 'SOFT'}},
-    transitions.Action.RESCUE: lambda image: {
-        'rescue': {'rescue_image_ref': image}},
-    transitions.Action.UNRESCUE: lambda image: {'unrescue': None},
-    transitions.Action.UNPAUSE: lambda image: {'unpause': None},
+    transitions.Action.RESCUE: lambda argument: {
+        'rescue': {'rescue_image_ref': argument}},
+    transitions.Action.UNRESCUE: lambda argument: {'unrescue': None},
+    transitions.Action.UNPAUSE: lambda argument: {'unpause': None},
+    transitions.Action.REBUILD: lambda argument: {'rebuild': argument},
+    transitions.Action.SNAPSHOT: lambda argument: {'createImage': argument},
 }
 
 
@@ -62,7 +64,7 @@ def _wait_for(look, is_over, waits, deadline):
             seen = look()
             if is_over(seen):
                 return seen
-        except _PASSING as exc:
+        except errors.PASSING as exc:
             seen, asked = exc, min(exc.retry_after, LONGEST_ASKED)
         left = deadline - time.monotonic()
         if left <= 0:
@@ -74,9 +76,13 @@ def _wait_for(look, is_over, waits, deadline):
 # proxy before Nova asks for.
 LONGEST_ASKED = 60.0
 
-_PASSING = (errors.ServerError, errors.CloudUnreachable)
-
 _REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
+
+_NMI = 'NMI'
+# What does harm when it is sent twice and leaves no trace in the server's
+# state, with the word that Nova's records have for it.
+_ONCE = {**dict.fromkeys(_REBOOTS, 'reboot'),
+         transitions.Action.SNAPSHOT: 'createImage'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,6 +93,7 @@ class UnderWay:
     :ivar action: the :class:`quintupleo_power.transitions.Action`.
     :ivar request_id: identifier of the request, None if Nova does not tell.
     :ivar begun: when it was taken, a ``time.monotonic`` value.
+    :ivar begun_in: the ``vm_state`` in which it was taken.
     :ivar was_reached: whether the server was where the action leads to.
     """
 
@@ -94,7 +101,13 @@ class UnderWay:
     action: transitions.Action
     request_id: str | None
     begun: float
+    begun_in: str
     was_reached: bool
+
+    @property
+    def leads_to(self):
+        """The ``vm_state`` in which it leaves the server."""
+        return transitions.leads_to(self.action, self.begun_in)
 
 
 class Actions:
@@ -104,7 +117,7 @@ class Actions:
     EVENT_LAG = 5.0
     # A request whose connection was cut may still be on its way.
     ARRIVAL_LAG = 3.0
-    # Rows of a server's actions that are looked through for a reboot.
+    # Rows of a server's actions that are looked through for one.
     LATEST = 10
     # How often an action is sent in the hope that the one before is over.
     TRIES = 3
@@ -135,25 +148,30 @@ class Actions:
         return self._watch(server.id, task, deadline,
                            self._pace.waits(task))[0]
 
-    def send(self, server, action, deadline, rescue_image=None):
+    def send(self, server, action, deadline, argument=None):
         """Send one action.
 
         :param server: the :class:`servers.Server`, with nothing under way.
         :param action: a :class:`quintupleo_power.transitions.Action`.
         :param deadline: a ``time.monotonic`` value.
-        :param rescue_image: UUID of the image, for a rescue.
+        :param argument: for a rescue the UUID of the image, for a rebuild
+            the members of its body (``imageRef`` among them), for a snapshot
+            those of ``createImage``.
         :returns: the :class:`UnderWay`.
         :raises: Conflict if the server is in no state for it,
             ServerError or CloudUnreachable if it was not sent, or if only
-            the server's state tells whether it was: never so for a reboot,
-            OutcomeUnknown if it is not known whether a reboot was sent,
+            the server's state tells whether it was: never so for a reboot
+            or a snapshot,
+            OutcomeUnknown if it is not known whether one of these was sent,
             or another HostCloudError.
         """
-        request_id = self._send(server, action, deadline, rescue_image)
+        request_id = self._send(server, action, deadline, argument)
+        state = server.state
         return UnderWay(server, action, request_id, time.monotonic(),
-                        transitions.reached(action, server.state))
+                        state.vm_state, transitions.reached(
+                            action, state, state.vm_state))
 
-    def follow(self, earlier, action, deadline, rescue_image=None):
+    def follow(self, earlier, action, deadline, argument=None):
         """Send an action as soon as an earlier one is over.
 
         Nova takes an action when no other is under way, and refuses it until
@@ -162,29 +180,35 @@ class Actions:
 
         :param earlier: the :class:`UnderWay` of the earlier one.
         :param action: the next :class:`quintupleo_power.transitions.Action`.
+        :param deadline: a ``time.monotonic`` value.
+        :param argument: see :meth:`send`.
         :returns: the :class:`UnderWay` of the next one.
         :raises: what :meth:`send` and :meth:`see_end` raise.
         """
         waits = self._pace.waits(earlier.action.value, pace.Place.FOLLOWED)
         with self._looks.waiting(earlier.server.id):
             for number in range(self.TRIES):
-                # Many look together, which costs less.
-                if self._looks.are_shared() or action in _REBOOTS:
+                # Many look together, which costs less. A rebuild that fails
+                # leaves the server in ERROR, where Nova takes a stop, too.
+                if (self._looks.are_shared() or action in _ONCE
+                        or earlier.action is transitions.Action.REBUILD):
                     break
                 time.sleep(max(0, min(next(waits),
                                       deadline - time.monotonic())))
                 try:
                     request_id = self._send(earlier.server, action, deadline,
-                                            rescue_image)
+                                            argument)
                 except errors.Conflict:
                     continue
                 now = time.monotonic()
                 self._pace.record(earlier.action.value, now - earlier.begun,
                                   number == 0, pace.Place.FOLLOWED)
-                # Nova takes it in no state that it leads to.
-                return UnderWay(earlier.server, action, request_id, now, False)
+                before = earlier.leads_to
+                return UnderWay(earlier.server, action, request_id, now,
+                                before, before == transitions.leads_to(
+                                    action, before))
         seen = self.see_end(earlier, deadline, pace.Place.FOLLOWED, waits)
-        return self.send(seen, action, deadline, rescue_image)
+        return self.send(seen, action, deadline, argument)
 
     def see_end(self, under_way, deadline, place=pace.Place.ALONE,
                 waits=None):
@@ -205,15 +229,22 @@ class Actions:
             waits or self._pace.waits(action.value, place))
         took = time.monotonic() - under_way.begun
         # A state that it was not in before is proof enough.
-        failure = (None if transitions.reached(action, seen.state)
+        failure = (None if _is_reached(under_way, seen)
                    and not under_way.was_reached else
-                   self._failure(server.id, action, under_way.request_id,
-                                 deadline))
+                   self._failure(server.id, action.value,
+                                 under_way.request_id, deadline,
+                                 must_tell=action in _ONCE))
         if failure:
             raise errors.ActionFailed(
                 f'Nova could not {action.value} server {server.id}: '
                 f'{seen.fault or failure}')
-        if not transitions.reached(action, seen.state):
+        if action is transitions.Action.REBUILD and not _is_reached(
+                under_way, seen):
+            # Nova shows what it has rebuilt of a stopped server as running
+            # for a moment; its record ends after the stop.
+            seen = self._watch(server.id, action.value, deadline,
+                               self._pace.waits('event'))[0]
+        if not _is_reached(under_way, seen):
             raise errors.ActionFailed(
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
@@ -222,23 +253,53 @@ class Actions:
                           place)
         return seen
 
-    def _send(self, server, action, deadline, rescue_image):
-        """Send an action; find a reboot that went out without an answer.
+    def inject_nmi(self, server):
+        """Send a guest a non-maskable interrupt, once.
 
-        All others are known by the server's state. A reboot sent twice does
-        harm, and one not sent at all looks the same as one that is over.
+        That changes nothing that Nova knows of the server.
+
+        :param server: a :class:`servers.Server`.
+        :raises: Conflict if the server is in no state for it,
+            ActionFailed if Nova took it and did not do it,
+            OutcomeUnknown if it is not known whether it was sent,
+            or another HostCloudError.
+        """
+        try:
+            # Since microversion 2.17.
+            request_id = self._compute.post(
+                f'/servers/{server.id}/action', {'trigger_crash_dump': None})
+        except errors.NotFound:
+            raise servers.not_found(server.id)
+        except errors.TooManyRequests:
+            raise
+        except errors.PASSING as exc:
+            raise _unknown(server.id, _NMI, exc)
+        failure = self._failure(server.id, _NMI, request_id,
+                                time.monotonic() + self.EVENT_LAG)
+        if failure:
+            raise errors.ActionFailed(
+                f'Nova could not inject an NMI into server {server.id}: '
+                f'{failure}; the guest has to run, and the hypervisor of the '
+                'host cloud has to know NMIs')
+
+    def _send(self, server, action, deadline, argument):
+        """Send an action; find one that went out without an answer.
+
+        Most are known by the server's state, or do no harm when they are sent
+        again. A reboot or a snapshot sent twice does, and one not sent at all
+        looks the same as one that is over.
 
         :returns: the request's identifier, None if Nova does not tell it.
         """
         try:
             request_id = self._compute.post(
-                f'/servers/{server.id}/action', _BODIES[action](rescue_image))
+                f'/servers/{server.id}/action', _BODIES[action](argument))
         except errors.NotFound:
             raise servers.not_found(server.id)
         except errors.TooManyRequests:
             raise
-        except _PASSING as exc:
-            if action not in _REBOOTS:
+        except errors.PASSING as exc:
+            if action not in _ONCE:
                 raise
             request_id = self._arrived(server, action, exc, deadline)
         LOG.debug('Sent %(action)s to server %(server)s as %(request)s',
@@ -247,10 +308,10 @@ class Actions:
         return request_id
 
     def _arrived(self, server, action, error, deadline):
-        """Find out whether Nova has a reboot whose answer was lost.
+        """Find out whether Nova has an action whose answer was lost.
 
         A server that nothing is under way on was changed last when its last
-        reboot ended, or later: one that began since then is ours.
+        such action ended, or later: one that began since then is ours.
 
         :param server: the :class:`servers.Server` as it was before.
         :param error: what came instead of the answer.
@@ -265,22 +326,23 @@ class Actions:
         sure_at = time.monotonic() + self.ARRIVAL_LAG
         try:
             found = _wait_for(
-                lambda: self._reboots(server),
+                lambda: self._latest(server, _ONCE[action]),
                 lambda found: found or time.monotonic() >= sure_at,
                 self._pace.waits('arrival'), deadline)
         except (_NotInTime, errors.HostCloudError):
-            raise _unknown(server.id, action, error)
+            raise _unknown(server.id, action.value, error)
         if not found:
             raise error
         began, request_id = found[0]
         if _second(server.updated) in ('', began):
             # It may have been the last of the changes that were known.
-            raise _unknown(server.id, action, error)
+            raise _unknown(server.id, action.value, error)
         return request_id
 
-    def _reboots(self, server):
-        """Read the latest reboots that began since a server was read.
+    def _latest(self, server, word):
+        """Read the latest of some actions, begun since a server was read.
 
+        :param word: what Nova's records call the action.
         :returns: list of (second, request's identifier), newest first.
         """
         # Newest first; older versions know no limit and answer with all.
@@ -290,10 +352,10 @@ class Actions:
             f'/servers/{server.id}/os-instance-actions', 'instanceActions',
             list, **limit)
         known = _second(server.updated)
-        reboots = [(_second(row.get('start_time')) or known,
-                    row.get('request_id'))
-                   for row in rows if row.get('action') == 'reboot']
-        return [reboot for reboot in reboots if reboot[0] >= known]
+        found = [(_second(row.get('start_time')) or known,
+                  row.get('request_id'))
+                 for row in rows if row.get('action') == word]
+        return [each for each in found if each[0] >= known]
 
     def _watch(self, server_id, name, deadline, waits):
         """Look at a server until it has no task in progress.
@@ -330,9 +392,12 @@ class Actions:
         while True:
             yield 0 if self._looks.are_shared() else next(waits)
 
-    def _failure(self, server_id, action, request_id, deadline):
+    def _failure(self, server_id, name, request_id, deadline,
+                 must_tell=False):
         """Read from Nova's own record why an action failed.
 
+        :param name: what it is that was asked for.
+        :param must_tell: whether nothing else tells how it ended.
         :returns: a sentence, or None if it did not fail, or if the record
             does not tell: then the server's state has to.
         :raises: OutcomeUnknown if neither can tell.
@@ -345,12 +410,12 @@ class Actions:
                 lambda record: (_has_ended(record)
                                 or time.monotonic() >= ends_by),
                 self._pace.waits('event'),
-                deadline if action in _REBOOTS else min(deadline, ends_by))
+                deadline if must_tell else min(deadline, ends_by))
         except (errors.NotFound, errors.Forbidden):
             record = {}
         except _NotInTime as late:
-            if action in _REBOOTS and isinstance(late.args[0], Exception):
-                raise _unknown(server_id, action, late.args[0])
+            if must_tell and isinstance(late.args[0], Exception):
+                raise _unknown(server_id, name, late.args[0])
             record = {}
         if not _has_ended(record):
             LOG.debug('Nova does not tell how %(request)s of server '
@@ -363,9 +428,14 @@ class Actions:
         return None
 
 
-def _unknown(server_id, action, why):
+def _is_reached(under_way, seen):
+    return transitions.reached(under_way.action, seen.state,
+                               under_way.begun_in)
+
+
+def _unknown(server_id, name, why):
     return errors.OutcomeUnknown(
-        f'Whether server {server_id} got the {action.value} is not known '
+        f'Whether server {server_id} got the {name} is not known '
         f'({why}): look at "openstack server event list {server_id}" before '
         'asking for it again')
 

@@ -47,7 +47,11 @@ class Address:
     path: tuple = ()
 
     def permits(self, other):
-        """Tell whether another address is this one or below its path."""
+        """Tell whether another address is this one or below its path.
+
+        :param other: the other :class:`Address`.
+        :returns: True or False.
+        """
         return (self.origin == other.origin
                 and other.path[:len(self.path)] == self.path)
 
@@ -87,6 +91,7 @@ def permitted(url, allowed):
 
     :param url: any text.
     :param allowed: URLs; those that are not plain permit nothing.
+    :returns: True or False.
     """
     wanted = parse(url)
     return wanted is not None and any(
@@ -99,6 +104,7 @@ def same_service(url, other):
 
     :param url: any text, or None.
     :param other: any text, or None.
+    :returns: True or False.
     """
     if not url or not other:
         return False
@@ -110,6 +116,7 @@ def redirects_away(url, location):
 
     :param url: the URL that was asked.
     :param location: where its answer points to.
+    :returns: True or False; True also if that cannot be read.
     """
     old = urlparse.urlsplit(url)
     try:

@@ -57,8 +57,16 @@ class Credentials:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Access:
-    """What the adapters of one cloud are made with."""
+class Access:
+    """What the adapters of one cloud are made with.
+
+    :ivar title: the cloud's name in messages.
+    :ivar session: a keystoneauth ``Session``.
+    :ivar region_name: its region, None if it has only one.
+    :ivar interface: name, or list of names, of the endpoints to use.
+    :ivar compute_endpoint: address instead of that of the catalog, or None;
+        the other services have the same.
+    """
 
     title: str
     session: object
@@ -67,28 +75,49 @@ class _Access:
     compute_endpoint: str | None = None
     image_endpoint: str | None = None
     volume_endpoint: str | None = None
+    network_endpoint: str | None = None
 
 
 def connect(credentials):
     """Make the services of a host cloud; sends nothing yet.
 
     :param credentials: a :class:`Credentials`.
-    :returns: (title, compute :class:`service.Service`, that of images, that
-        of block storage); the last one may be missing in the cloud.
+    :returns: see :func:`services`.
+    :raises: CloudMisconfigured if the settings do not name a cloud.
+    """
+    return services(access(credentials))
+
+
+def access(credentials):
+    """Tell how to enter a host cloud; sends nothing yet.
+
+    :param credentials: a :class:`Credentials`.
+    :returns: an :class:`Access`.
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
     if credentials.application_credential_id:
-        access = _from_application_credential(credentials)
+        found = _from_application_credential(credentials)
     elif credentials.cloud:
-        access = _from_clouds_yaml(credentials.cloud, credentials.region_name)
+        found = _from_clouds_yaml(credentials.cloud, credentials.region_name)
     elif CONF[GROUP].cloud:
-        access = _from_clouds_yaml(CONF[GROUP].cloud,
-                                   credentials.region_name)
+        found = _from_clouds_yaml(CONF[GROUP].cloud,
+                                  credentials.region_name)
     else:
-        access = _from_section(credentials.region_name)
-    _check_auth_url(access)
-    access.session.session.hooks['response'].append(_follow_no_stranger)
-    access.session.auth._lock = _Lock()
+        found = _from_section(credentials.region_name)
+    _check_auth_url(found)
+    found.session.session.hooks['response'].append(_follow_no_stranger)
+    found.session.auth._lock = _Lock()
+    return found
+
+
+def services(access):
+    """Make the services of a host cloud; sends nothing yet.
+
+    :param access: an :class:`Access`.
+    :returns: (title, compute :class:`service.Service`, that of images, that
+        of block storage, that of networks); the last two may be missing in
+        the cloud.
+    """
     common = {'session': access.session, 'region_name': access.region_name,
               'interface': access.interface,
               # By the name that operators set the level of.
@@ -104,11 +133,15 @@ def connect(credentials):
         service_type='block-storage',
         endpoint_override=access.volume_endpoint,
         min_version='3', max_version='3.latest', **common)
+    network = adapter.Adapter(
+        service_type='network', endpoint_override=access.network_endpoint,
+        min_version='2', max_version='2.latest', **common)
     return (
         access.title,
         service.Service(access.title, compute, NEWEST_COMPUTE_MICROVERSION),
         service.Service(access.title, image),
-        service.Service(access.title, volume))
+        service.Service(access.title, volume),
+        service.Service(access.title, network))
 
 
 class _Lock:
@@ -182,7 +215,7 @@ def _section_auth():
 
 
 def _section_access(auth, region_name):
-    return _Access(
+    return Access(
         title=_title(getattr(auth, 'auth_url', None)),
         session=loading.load_session_from_conf_options(
             CONF, GROUP, auth=auth),
@@ -214,23 +247,24 @@ def _from_application_credential(credentials):
         return dataclasses.replace(
             _section_access(auth, credentials.region_name),
             compute_endpoint=CONF[GROUP].endpoint_override)
-    access = _from_clouds_yaml(CONF[GROUP].cloud, credentials.region_name)
-    access.session.auth = auth
-    return dataclasses.replace(access, title=_title(auth_url))
+    found = _from_clouds_yaml(CONF[GROUP].cloud, credentials.region_name)
+    found.session.auth = auth
+    return dataclasses.replace(found, title=_title(auth_url))
 
 
 def _from_clouds_yaml(name, region_name):
     entry, session = clouds_yaml.entry(name, region_name)
     if not entry.config.get('api_timeout'):
         session.timeout = CONF[GROUP].timeout
-    return _Access(
+    return Access(
         title=f"Host cloud '{name}'",
         session=session,
         region_name=entry.get_region_name('compute'),
         interface=entry.get_interface('compute') or 'public',
         compute_endpoint=entry.get_endpoint('compute'),
         image_endpoint=entry.get_endpoint('image'),
-        volume_endpoint=entry.get_endpoint('block-storage'))
+        volume_endpoint=entry.get_endpoint('block-storage'),
+        network_endpoint=entry.get_endpoint('network'))
 
 
 def configured_auth_url():

@@ -23,6 +23,11 @@ class HostCloudError(Exception):
     """
 
     def __init__(self, message, retry_after=0):
+        """Tell what went wrong.
+
+        :param message: one sentence.
+        :param retry_after: seconds, see the attribute.
+        """
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -51,6 +56,10 @@ class NotUnique(HostCloudError):
     """A name stands for more than one thing."""
 
 
+class NotOffered(HostCloudError):
+    """The host cloud has no such thing for anybody (HTTP 501)."""
+
+
 class BadRequest(HostCloudError):
     """The host cloud calls the request wrong."""
 
@@ -72,7 +81,11 @@ class MalformedAnswer(ServerError):
 
 
 class UnsuitableImage(HostCloudError):
-    """The rescue image cannot serve as such."""
+    """An image cannot serve what it is named for."""
+
+
+class NotPossible(HostCloudError):
+    """The host cloud has no way to do this with that server."""
 
 
 class ActionFailed(HostCloudError):
@@ -90,3 +103,9 @@ class OutcomeUnknown(HostCloudError):
 # What the client libraries let out of an answer or a file that lacks
 # something. Their texts may hold what was sent.
 UNEXPECTED_FORM = (AttributeError, LookupError, TypeError, ValueError)
+
+
+# What may be over in a moment.
+PASSING = (ServerError, CloudUnreachable)
+# After these a server may not be what a plan was made for.
+PLAN_AGAIN = (Conflict, *PASSING)

@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Rescue images, and the boot mode that images decide."""
+"""Rescue images and empty ones, and the machines that images make."""
+
+import hashlib
 
 from oslo_utils import uuidutils
 
@@ -26,6 +28,28 @@ RESCUE_PROPERTIES = ('hw_rescue_device', 'hw_rescue_bus')
 # Says of an ISO that it asks the network and then goes on to the disk.
 NETWORK_FIRST = ('quintupleo_boot', 'network-first')
 
+_AARCH64 = 'aarch64'
+# Other names that Nova takes (nova/objects/fields.py, Architecture).
+_SAME_ARCHITECTURE = {'amd64': 'x86_64'}
+
+# What a machine without an operating system is made from. Nova grows it to
+# the flavor's disk. Zeros rather than a format of their own: every
+# hypervisor's backend takes raw.
+EMPTY_SIZE = 1024 * 1024
+_EMPTY_SHA512 = hashlib.sha512(bytes(EMPTY_SIZE)).hexdigest()
+
+BOOT_MODE_PROPERTIES = {
+    BIOS: {},
+    UEFI: {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'},
+}
+# 0 makes os-stop a power cut, which is what Ironic means by it.
+POWER_CUT = {'os_shutdown_timeout': '0'}
+
+# Properties that make a machine what it is begin so, but for Glance's own
+# and for the architecture (nova/objects/image_meta.py).
+_OF_THE_MACHINE = ('hw_', 'os_')
+_OF_GLANCE = ('os_hash_algo', 'os_hash_value', 'os_hidden')
+
 
 def firmware(properties):
     """Tell the boot mode that an image's properties ask for.
@@ -34,7 +58,40 @@ def firmware(properties):
     :returns: 'bios' or 'uefi'; without ``hw_firmware_type`` Nova boots BIOS
         on the architectures that have it.
     """
-    return UEFI if properties.get('hw_firmware_type') == UEFI else BIOS
+    wanted = properties.get('hw_firmware_type')
+    if not wanted and architecture(properties) == _AARCH64:
+        return UEFI
+    return UEFI if wanted == UEFI else BIOS
+
+
+def architecture(properties):
+    """Tell the architecture that an image is for.
+
+    :param properties: dict of image properties, named as in Glance.
+    :returns: the name that Nova and libvirt use, or None.
+    """
+    # The last one is the older name of hw_architecture, which Nova knows.
+    for name in ('hw_emulation_architecture', 'hw_architecture',
+                 'architecture'):
+        value = (properties.get(name) or '').lower()
+        if value:
+            return _SAME_ARCHITECTURE.get(value, value)
+    return None
+
+
+def secure_boot(properties, extra_specs):
+    """Tell whether the firmware of a server boots only what is signed.
+
+    :param properties: dict of its image's properties, named as in Glance.
+    :param extra_specs: dict of its flavor's extra specs; Nova refuses a
+        server whose flavor and image contradict each other.
+    :returns: True or False; None for BIOS, which knows nothing of it, and
+        where Nova leaves it to the host (``optional``).
+    """
+    if firmware(properties) == BIOS:
+        return None
+    return {None: False, 'disabled': False, 'required': True}.get(
+        extra_specs.get('os:secure_boot') or properties.get('os_secure_boot'))
 
 
 def is_network_first(properties):
@@ -47,6 +104,17 @@ def is_network_first(properties):
     return properties.get(name) == value
 
 
+def of_the_machine(properties):
+    """Choose the properties that make a machine, not what is on its disk.
+
+    :param properties: dict of image properties, named as in Glance.
+    :returns: dict.
+    """
+    return {name: value for name, value in properties.items()
+            if value is not None and name not in _OF_GLANCE
+            and (name.startswith(_OF_THE_MACHINE) or name == 'architecture')}
+
+
 def has_tpm(properties):
     """Tell whether an image asks for a virtual TPM, which rules out rescue.
 
@@ -54,6 +122,16 @@ def has_tpm(properties):
     :returns: True or False.
     """
     return bool(properties.get('hw_tpm_version'))
+
+
+def is_empty(image):
+    """Tell whether an image is an empty one, whatever its name is.
+
+    :param image: the image as a dict.
+    :returns: True or False.
+    """
+    return (image.get('status') == 'active'
+            and image.get('os_hash_value') == _EMPTY_SHA512)
 
 
 def read(images, reference):
@@ -85,9 +163,32 @@ def read(images, reference):
     return found[0]
 
 
+def read_all(images, **filters):
+    """Read all images with some properties.
+
+    :param images: the image :class:`service.Service`.
+    :param filters: values by the names of the properties.
+    :returns: a generator of images as dicts.
+    :raises: HostCloudError
+    """
+    marker = {}
+    while True:
+        answer = images.get('/images', **filters, **marker)
+        page = answer.get('images')
+        if not isinstance(page, list):
+            raise errors.ServerError(
+                'The host cloud lists its images in a form that Glance does '
+                'not have')
+        for image in page:
+            yield _checked(image)
+        if not page or not answer.get('next'):
+            return
+        marker = {'marker': page[-1]['id']}
+
+
 def _checked(image, image_id=None):
     """Refuse what is no image, or not the one that was asked for."""
-    found = image.get('id')
+    found = image.get('id') if isinstance(image, dict) else None
     if not isinstance(found, str) or not servers.same_id(
             found, image_id or found):
         raise errors.ServerError(
@@ -102,13 +203,33 @@ def check_rescue(image):
     :param image: the image as a dict.
     :raises: UnsuitableImage if it is not ready or lacks the properties.
     """
-    title = f"Image '{image.get('name')}' ({image['id']})"
-    if image.get('status') != 'active':
-        raise errors.UnsuitableImage(
-            f"{title} is in status '{image.get('status')}' and not 'active'")
+    title = _check_active(image)
     missing = [name for name in RESCUE_PROPERTIES if not image.get(name)]
     if missing:
         raise errors.UnsuitableImage(
             f"{title} lacks {' and '.join(missing)}, without which a rescue "
             'renames the disks of the server: set hw_rescue_device=cdrom and '
             'hw_rescue_bus=sata on it')
+
+
+def check_rebuild(image, boot_mode):
+    """Check that a server can be rebuilt from an image.
+
+    :param image: the image as a dict.
+    :param boot_mode: the server's, or None if nothing tells.
+    :raises: UnsuitableImage if it is not ready, or makes a machine of the
+        other boot mode.
+    """
+    title = _check_active(image)
+    if boot_mode and firmware(image) != boot_mode:
+        raise errors.UnsuitableImage(
+            f'{title} makes machines that boot by {firmware(image)} '
+            f'(hw_firmware_type), and the server boots by {boot_mode}')
+
+
+def _check_active(image):
+    title = f"Image '{image.get('name')}' ({image['id']})"
+    if image.get('status') != 'active':
+        raise errors.UnsuitableImage(
+            f"{title} is in status '{image.get('status')}' and not 'active'")
+    return title

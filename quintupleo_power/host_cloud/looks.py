@@ -13,16 +13,20 @@
 """Looks at servers whose actions are under way, shared by all that wait.
 
 A few waiting threads look each at its own server. From SHARED_FROM on they
-look together: one of them reads what has changed in the project of late, for
-all, so that the requests that waiting costs do not grow with the machines.
+look together: one of them reads what has changed in the project since the last
+time, for all, so that neither the requests that waiting costs nor their
+answers grow with the machines.
 """
 
+import collections
 import contextlib
+import dataclasses
 import datetime
 import threading
 import time
 
 from oslo_log import log
+from oslo_utils import timeutils
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
@@ -35,9 +39,14 @@ SHARED_FROM = 3
 # took long may just have stood in line behind the actions themselves.
 SHORTEST = 0.5
 LONGEST = 2.0
-# Seconds that the host cloud's clock may be behind without a look for each
-# server by itself.
+# Seconds that the host cloud's clock may be behind ours without a look for
+# each server by itself.
 CLOCK_SKEW = 300
+# Seconds that the clocks of the host cloud's own machines may be apart, and
+# that a change may take to be seen, without a loss of time ...
+OVERLAP = 5
+# ... which is at most so many seconds: then all is read from the begin on.
+ALL_AFTER = 10.0
 
 
 class _Round:
@@ -45,15 +54,25 @@ class _Round:
 
     :ivar has_begun: whether it is too late to be served by it.
     :ivar is_over: whether it has ended.
-    :ivar found: servers by UUID.
     :ivar failure: the error that it ended with, or None.
     """
 
     def __init__(self):
         self.has_begun = False
         self.is_over = False
-        self.found = {}
         self.failure = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wait:
+    """One thread that waits for a server.
+
+    :ivar since: a ``time.time`` value.
+    :ivar begun: the same as a ``time.monotonic`` value.
+    """
+
+    since: float
+    begun: float
 
 
 class Looks:
@@ -67,6 +86,12 @@ class Looks:
         self._compute = compute
         self._changed = threading.Condition()
         self._waiting = {}
+        # Of each server that is waited for, what was read of it since then.
+        self._seen = {}
+        # Changes up to then were seen, by the host cloud's clock ...
+        self._seen_to = float('-inf')
+        # ... and a round asked for all of them then, by ours.
+        self._all_at = float('-inf')
         self._round = None
         self._next_at = 0.0
 
@@ -78,15 +103,20 @@ class Looks:
         """
         key = (server_id, threading.get_ident())
         with self._changed:
-            self._waiting[key] = time.time()
+            self._waiting[key] = _Wait(time.time(), time.monotonic())
+            self._seen.pop(server_id, None)
         try:
             yield
         finally:
             with self._changed:
                 del self._waiting[key]
+                self._seen.pop(server_id, None)
 
     def are_shared(self):
-        """Tell whether so many wait that they look together."""
+        """Tell whether so many wait that they look together.
+
+        :returns: True or False.
+        """
         return len(self._waiting) >= SHARED_FROM
 
     def look(self, server_id):
@@ -98,16 +128,19 @@ class Looks:
         """
         if not self.are_shared():
             return servers.read(self._compute, server_id)
-        server = self._in_a_round().get(server_id)
-        if server is None or server.state.vm_state == 'deleted':
-            return servers.read(self._compute, server_id)
-        return server
+        self._in_a_round()
+        with self._changed:
+            server = self._seen.get(server_id)
+        if server is not None and server.state.vm_state != 'deleted':
+            return server
+        found = servers.read(self._compute, server_id)
+        with self._changed:
+            # Another round may have found a newer state of it meanwhile.
+            return (found if server else
+                    self._seen.setdefault(server_id, found))
 
     def _in_a_round(self):
-        """Take part in the next round, or lead it.
-
-        :returns: the servers that have changed of late, by UUID.
-        """
+        """Take part in the next round, or lead it."""
         with self._changed:
             while self._round is not None and self._round.has_begun:
                 self._changed.wait()
@@ -120,22 +153,23 @@ class Looks:
             self._lead(current)
         if current.failure:
             raise current.failure
-        return current.found
 
     def _lead(self, current):
         time.sleep(max(0.0, self._next_at - time.monotonic()))
         with self._changed:
             current.has_begun = True
-            since = min(self._waiting.values()) - CLOCK_SKEW
-        begun = time.monotonic()
+            begun, now = time.monotonic(), time.time()
+            since = self._since(begun)
+        found = []
         try:
-            # The time of the oldest that is waited for, by our clock.
             moment = datetime.datetime.fromtimestamp(
                 since, datetime.timezone.utc)
             for page in servers.read_pages(
                     self._compute,
                     {'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):
-                current.found.update((server.id, server) for server in page)
+                found += page
+            with self._changed:
+                self._keep(found, begun, now)
         except errors.HostCloudError as exc:
             current.failure = exc
         finally:
@@ -148,5 +182,45 @@ class Looks:
                 self._changed.notify_all()
             LOG.debug('One look at %(found)s servers for %(waiting)s that are '
                       'waited for took %(took).1f s',
-                      {'found': len(current.found),
+                      {'found': len(found),
                        'waiting': len(self._waiting), 'took': took})
+
+    def _since(self, begun):
+        """Tell from when on to ask for changes, by the host cloud's clock.
+
+        :param begun: when the round began, a ``time.monotonic`` value.
+        :returns: a ``time.time`` value.
+        """
+        from_the_begin_on = (
+            min(wait.since for wait in self._waiting.values()) - CLOCK_SKEW)
+        if begun - self._all_at < ALL_AFTER:
+            return max(from_the_begin_on, self._seen_to)
+        self._all_at = begun
+        return from_the_begin_on
+
+    def _keep(self, found, begun, now):
+        """Take what a round has found for what is seen.
+
+        :param found: list of :class:`servers.Server`.
+        :param begun: when the round began, a ``time.monotonic`` value.
+        :param now: the same as a ``time.time`` value.
+        """
+        waits = collections.defaultdict(float)
+        for (server_id, _), wait in self._waiting.items():
+            waits[server_id] = max(waits[server_id], wait.begun)
+        for server in found:
+            # One whose wait began later may have been read before its action.
+            if server.id in waits and waits[server.id] <= begun:
+                self._seen[server.id] = server
+        changes = [change for change in map(_changed_at, found) if change]
+        if changes:
+            # A clock that is ahead must not hide what comes after it.
+            self._seen_to = min(max(changes), now) - OVERLAP
+
+
+def _changed_at(server):
+    """When a server was changed, a ``time.time`` value; None if unknown."""
+    try:
+        return timeutils.parse_isotime(server.updated).timestamp()
+    except (TypeError, ValueError):
+        return None

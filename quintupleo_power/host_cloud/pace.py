@@ -81,6 +81,7 @@ class Pace:
     def record(self, action, seconds, at_once, place=Place.ALONE):
         """Remember how long an action took.
 
+        :param action: the word for it.
         :param seconds: from Nova's answer to the look that saw the end.
         :param at_once: whether that was the first look.
         :param place: its :class:`Place`.
@@ -101,7 +102,9 @@ class Pace:
     def waits(self, action, place=Place.ALONE):
         """Yield the seconds to wait before each look, without end.
 
+        :param action: the word for what is waited for.
         :param place: its :class:`Place`.
+        :returns: a generator of seconds.
         """
         closeness = place.value
         with self._lock:

@@ -12,6 +12,29 @@
 
 """Nova's own records of what was done with a server."""
 
+from quintupleo_power.host_cloud import errors
+
+_SECONDS = len('2026-01-01T00:00:00')
+
+
+def read(compute, server_id):
+    """Read all actions of a server that Nova has a record of.
+
+    :param compute: the compute :class:`service.Service`.
+    :param server_id: UUID of the server.
+    :returns: rows of ``os-instance-actions``, newest first.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    rows = compute.get(f'/servers/{server_id}/os-instance-actions',
+                       'instanceActions', list)
+    for row in rows:
+        if not all(isinstance(row.get(key), str)
+                   for key in ('action', 'start_time')):
+            raise errors.ServerError(
+                f'The host cloud describes what was done with server '
+                f'{server_id} in a form that Nova does not have')
+    return rows
+
 
 def since(compute, server, updated):
     """Read the actions of a server that came after a reading of it.
@@ -24,11 +47,36 @@ def since(compute, server, updated):
     :returns: rows of ``os-instance-actions``, oldest first.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    rows = compute.get(f'/servers/{server.id}/os-instance-actions',
-                       'instanceActions', list)
+    rows = read(compute, server.id)
     # An action of that very second came before, unless the server has
-    # changed since; the records' times have no time zone, the server's does.
+    # changed since.
     changed = server.updated != updated
     return [row for row in reversed(rows)
-            if row['start_time'][:19] > updated[:19]
-            or changed and row['start_time'][:19] == updated[:19]]
+            if _second(row) > updated[:_SECONDS]
+            or changed and _second(row) == updated[:_SECONDS]]
+
+
+def after(compute, server, request_id, updated):
+    """Read the actions of a server that came after a certain one.
+
+    :param compute: the compute :class:`service.Service`.
+    :param server: the :class:`servers.Server`.
+    :param request_id: identifier of the request for that action, None if it
+        is not known.
+    :param updated: ``updated`` of the server when that action had ended, to
+        go by where Nova does not know the request (any more).
+    :returns: rows of ``os-instance-actions``, oldest first.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    rows = read(compute, server.id)
+    known = [row.get('request_id') for row in rows]
+    if request_id and request_id in known:
+        rows = rows[:known.index(request_id)]
+    else:
+        rows = [row for row in rows if _second(row) >= updated[:_SECONDS]]
+    return rows[::-1]
+
+
+def _second(row):
+    """When an action began; without the time zone that a server's has."""
+    return row['start_time'][:_SECONDS]

@@ -23,6 +23,9 @@ _NAMES = ('password', 'secret', 'token', 'passcode')
 _SHORTEST = 5
 _LONGEST_TEXT = 600
 _USER_INFORMATION = re.compile(r'(?<=://)[^/\s?#]*@')
+# What Nova is asked for a rebuild with, and answers it and a rescue with.
+_OF_REBUILDS = re.compile(
+    r'("(?:adminPass|user_data)"\s*:\s*")(?:[^"\\]|\\.)*')
 
 
 def clean(text, auth=None):
@@ -40,9 +43,15 @@ def clean(text, auth=None):
 
 
 def without_secrets(text, auth=None):
-    """Blank out the secrets of a plugin, and users and passwords of URLs."""
+    """Blank out secrets: a plugin's, those of URLs, and of rebuilds.
+
+    :param text: the text.
+    :param auth: the keystoneauth plugin whose secrets may be in it.
+    :returns: the text without them.
+    """
     for secret in sorted(_secrets(auth), key=len, reverse=True):
         text = text.replace(secret, '***')
+    text = _OF_REBUILDS.sub(r'\1***', text)
     return _USER_INFORMATION.sub('***@', text)
 
 
@@ -59,7 +68,12 @@ class Logger(logging.LoggerAdapter):
         self._auth = auth
 
     def process(self, msg, kwargs):
-        """Blank out what :func:`without_secrets` does."""
+        """Blank out what :func:`without_secrets` does.
+
+        :param msg: the message.
+        :param kwargs: the keyword arguments of the logging call.
+        :returns: (the message without secrets, the same keyword arguments).
+        """
         return without_secrets(str(msg), self._auth), kwargs
 
 

@@ -18,6 +18,7 @@ import re
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import flavors
 from quintupleo_power import transitions
 
 
@@ -40,9 +41,11 @@ class Server:
     :ivar image_id: UUID of its image; None if it boots from a volume.
     :ivar flavor: name of its flavor, or its identifier where the compute API
         is older than 2.47.
+    :ivar flavor_details: the :class:`flavors.Flavor` since 2.47, or None.
     :ivar launched_at: when Nova spawned, rescued or rebuilt it last.
     :ivar image_properties: properties of that image as the server was made,
         or None where the compute API is older than 2.98.
+    :ivar metadata: what its owner has noted with it.
     """
 
     id: str
@@ -58,9 +61,11 @@ class Server:
     updated: str | None = None
     image_id: str | None = None
     flavor: str | None = None
+    flavor_details: flavors.Flavor | None = None
     launched_at: str | None = None
     image_properties: dict | None = dataclasses.field(
         default=None, hash=False)
+    metadata: dict = dataclasses.field(default_factory=dict, hash=False)
 
     @classmethod
     def from_body(cls, body):
@@ -87,8 +92,11 @@ class Server:
                 updated=body.get('updated'),
                 image_id=image.get('id'),
                 flavor=_flavor(body),
+                flavor_details=flavors.within_server(
+                    body.get('flavor') or {}),
                 launched_at=body.get('OS-SRV-USG:launched_at'),
-                image_properties=image.get('properties'))
+                image_properties=image.get('properties'),
+                metadata=body.get('metadata') or {})
         except (AttributeError, KeyError, TypeError) as exc:
             raise errors.ServerError(
                 'The host cloud describes a server in a form that Nova does '
@@ -125,7 +133,12 @@ def _typed(body, key, kind, *others):
 
 
 def same_id(one, other):
-    """Tell whether two spellings of a UUID are of the same one."""
+    """Tell whether two spellings of a UUID are of the same one.
+
+    :param one: a UUID, in any spelling.
+    :param other: another one.
+    :returns: True or False.
+    """
     return (one.replace('-', '').lower()
             == other.replace('-', '').lower())
 

@@ -50,7 +50,13 @@ class Service:
 
     @property
     def microversion(self):
-        """The microversion in use, the newest that both sides know."""
+        """The microversion in use, the newest that both sides know.
+
+        It is (major, minor), or None for a service that has none.
+
+        :raises: MalformedAnswer if the service does not tell its versions, or
+            another HostCloudError.
+        """
         if self._newest and not self._microversion:
             data = self._call(self._rest.get_endpoint_data)
             # keystoneauth passes over a version document that it cannot get,
@@ -62,6 +68,40 @@ class Service:
             self._microversion = min(tuple(data.max_microversion),
                                      self._newest)
         return self._microversion
+
+    def sign_in(self):
+        """Get a new token.
+
+        :returns: keystoneauth's ``AccessInfo`` of it.
+        :raises: HostCloudError in one of its kinds.
+        """
+        session = self._rest.session
+        self._call(session.invalidate)
+        return self._call(lambda: session.auth.get_access(session))
+
+    def date(self, path):
+        """Tell what the service's clock shows.
+
+        :param path: path below the service's endpoint that it is asked for.
+        :returns: an aware ``datetime.datetime``, or None if the answer has no
+            date.
+        :raises: HostCloudError in one of its kinds.
+        """
+        answer = self._request('GET', path)
+        try:
+            return email_utils.parsedate_to_datetime(
+                answer.headers.get('Date')).astimezone(datetime.timezone.utc)
+        except (ValueError, TypeError):
+            return None
+
+    @property
+    def project_id(self):
+        """UUID of the project of the credentials, None if they have none.
+
+        :raises: MalformedAnswer if the token is none, or another
+            HostCloudError.
+        """
+        return self._call(self._rest.get_project_id)
 
     def get(self, path, key=None, kind=dict, **params):
         """Read.
@@ -78,7 +118,7 @@ class Service:
             begun = time.monotonic()
             try:
                 return self._read(path, key, kind, params)
-            except (errors.ServerError, errors.CloudUnreachable) as exc:
+            except errors.PASSING as exc:
                 pause = self._pause(again, exc, begun)
                 if pause is None:
                     raise
@@ -96,7 +136,10 @@ class Service:
                 if error.retry_after <= self.SLOW else None)
 
     def _read(self, path, key, kind, params):
-        answer = self._request('GET', path, params=params)
+        return self._decoded(
+            self._request('GET', path, params=params), key, kind)
+
+    def _decoded(self, answer, key, kind):
         try:
             found = answer.json()
         except ValueError:
@@ -109,15 +152,32 @@ class Service:
                 f'"{key}"' if key else 'what was asked for'))
         return found
 
-    def post(self, path, body):
+    def ask(self, path, body, key, kind=dict, logged=True):
+        """Ask for something that the answer to a POST holds.
+
+        :param path: path below the service's endpoint.
+        :param body: what is sent as JSON.
+        :param key: the member of the answer that is wanted.
+        :param kind: what it has to be: a type.
+        :param logged: whether keystoneauth may log the request and the
+            answer, which it does at debug level.
+        :returns: the decoded member.
+        :raises: HostCloudError in one of its kinds.
+        """
+        return self._decoded(
+            self._request('POST', path, json=body, log=logged), key, kind)
+
+    def post(self, path, body, **options):
         """Ask for an action.
 
         :param path: path below the service's endpoint.
         :param body: what is sent as JSON.
+        :param options: ``microversion``, of a service whose requests have
+            none otherwise.
         :returns: the request's identifier, which names the action later.
         :raises: HostCloudError in one of its kinds.
         """
-        answer = self._request('POST', path, json=body)
+        answer = self._request('POST', path, json=body, **options)
         request_id = answer.headers.get('x-openstack-request-id')
         # Nova accepts an action with 202, a rescue with 200; whatever stands
         # before Nova may say 200 to anything.
@@ -125,6 +185,33 @@ class Service:
             raise self._unintelligible(
                 answer, f'{answer.status_code}, which is not from Nova')
         return request_id
+
+    def put(self, path, body):
+        """Change something.
+
+        :param path: path below the service's endpoint.
+        :param body: what is sent as JSON.
+        :raises: HostCloudError in one of its kinds.
+        """
+        self._request('PUT', path, json=body)
+
+    def delete(self, path):
+        """Delete something.
+
+        :param path: path below the service's endpoint.
+        :raises: HostCloudError in one of its kinds.
+        """
+        self._request('DELETE', path)
+
+    def upload(self, path, source):
+        """Send a file.
+
+        :param path: path below the service's endpoint.
+        :param source: the open file.
+        :raises: HostCloudError in one of its kinds.
+        """
+        self._request('PUT', path, data=source, headers={
+            'Content-Type': 'application/octet-stream'})
 
     def _request(self, method, path, **kwargs):
         if self.microversion:
@@ -187,12 +274,14 @@ class Service:
                 'at that address (HTTP 404): check auth_url')
         message = (f'{self._title} answered {exc.http_status} to '
                    f'{exc.method}: {_explanation(exc)}')
-        if exc.http_status in _PASSING or exc.http_status >= 500:
+        kind = _KINDS.get(exc.http_status)
+        if kind is None and (
+                exc.http_status in _PASSING or exc.http_status >= 500):
             return self._busy(exc, message)
         if exc.http_status == 409 and not str(exc.url).endswith('/action'):
             # Only of an action is it about the server's state.
             return errors.ServerError(message)
-        return _KINDS.get(exc.http_status, errors.BadRequest)(message)
+        return (kind or errors.BadRequest)(message)
 
     @staticmethod
     def _busy(exc, message):
@@ -212,6 +301,7 @@ _KINDS = {
     403: errors.Forbidden,
     404: errors.NotFound,
     409: errors.Conflict,
+    501: errors.NotOffered,
 }
 
 

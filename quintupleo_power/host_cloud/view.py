@@ -18,6 +18,7 @@ for it.
 """
 
 import collections
+from concurrent import futures
 import threading
 import time
 
@@ -74,6 +75,10 @@ class View:
         self._asked = collections.OrderedDict()
         self._listing = None
         self._last = _List(float('-inf'))
+        # One thread reads all lists: each that reads one keeps megabytes of
+        # memory for the next, and Ironic watches with many.
+        self._reader = futures.ThreadPoolExecutor(
+            1, thread_name_prefix='quintupleo-list')
         self._size = None
         self._sized_at = 0.0
         self._readers = 0
@@ -141,7 +146,10 @@ class View:
                             lambda: self._worth(self._readers))
 
     def acted(self, server_id):
-        """Forget a server, as something happens to it from now on."""
+        """Forget a server, as something happens to it from now on.
+
+        :param server_id: its UUID.
+        """
         with self._changed:
             self._acted[server_id] = time.monotonic()
             self._known.pop(server_id, None)
@@ -175,9 +183,19 @@ class View:
             if not most:
                 return None
             listing = self._listing = _List(time.monotonic())
-        self._read_all(listing, most)
+        self._in_one_thread(self._read_all, listing, most)
         with self._changed:
             return self._find(reference, since)
+
+    def _in_one_thread(self, function, *args):
+        try:
+            reading = self._reader.submit(function, *args)
+        except RuntimeError:
+            # Python ends, or can have no more threads. In the second case it
+            # is asked for all the same, as soon as there is one.
+            function(*args)
+        else:
+            reading.result()
 
     def _find(self, reference, since):
         begun, server = self._known.get(
@@ -211,6 +229,8 @@ class View:
 
     def _read_all(self, listing, enough):
         """Read the project's servers, page by page, for all that wait."""
+        if listing.ended is not None:
+            return
         try:
             found, complete = self._pages(enough)
         except errors.HostCloudError as exc:

@@ -29,10 +29,15 @@ class DriverTestCase(base.DbTestCase):
         self.host_cloud = self.useFixture(self.make_host_cloud())
         self.clock = self.host_cloud.clock
         self.config(enabled_hardware_types=['quintupleo'],
+                    enabled_console_interfaces=['quintupleo', 'no-console'],
                     enabled_power_interfaces=['quintupleo'],
                     enabled_management_interfaces=['quintupleo'],
-                    enabled_boot_interfaces=['pxe'],
-                    enabled_deploy_interfaces=['direct'])
+                    enabled_vendor_interfaces=['quintupleo', 'no-vendor'],
+                    enabled_boot_interfaces=['pxe',
+                                             'quintupleo-virtual-media'],
+                    enabled_network_interfaces=['noop', 'quintupleo'],
+                    enabled_deploy_interfaces=['direct',
+                                               'quintupleo-rebuild'])
         self.configure_auth('password', username='operator',
                             password=host_cloud_fixture.SECRET,
                             project_name='machines',

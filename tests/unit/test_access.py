@@ -43,6 +43,7 @@ clouds:
     region_name: RegionOne
     compute_endpoint_override: http://nova.example.test/v2.1
     image_endpoint_override: http://glance.example.test/v2
+    network_endpoint_override: http://neutron.example.test/v2.0
 """
 
 
@@ -198,7 +199,7 @@ class OwnCredentialTestCase(AccessTestCase):
                     cloud='machines', group='quintupleo')
 
     def connect(self, **values):
-        _title, compute, image, _volume = connection.connect(
+        _title, compute, image, *_rest = connection.connect(
             connection.Credentials(application_credential_id='abc',
                                    application_credential_secret=SECRET,
                                    **values))
@@ -215,6 +216,10 @@ class OwnCredentialTestCase(AccessTestCase):
                          compute.endpoint_override)
         self.assertEqual('http://glance.example.test/v2',
                          image.endpoint_override)
+        *_rest, network = connection.connect(
+            connection.Credentials(cloud='machines'))
+        self.assertEqual('http://neutron.example.test/v2.0',
+                         network._rest.endpoint_override)
         self.use_own_credential()
         self.validate()
         tokens = [body for body in self.host_cloud.bodies if body]

@@ -10,6 +10,10 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The boot device that a node is wished to have."""
+
+from ironic.common import exception
+
 from quintupleo_power import boot_device
 from quintupleo_power import transitions
 from tests.unit import base
@@ -26,6 +30,17 @@ class BootDeviceTestCase(base.DriverTestCase):
 
     def test_nothing_is_wished_at_first(self):
         self.assertEqual((None, None), self.wished())
+
+    def test_wish_of_a_newer_release_is_refused_by_name(self):
+        for key in (boot_device.ONCE_KEY, boot_device.PERSISTENT_KEY):
+            self.node.set_driver_internal_info(key, 'tape')
+            self.node.save()
+            with self.assertRaisesRegex(
+                    exception.InvalidParameterValue,
+                    f'{self.node.uuid}: its boot device "tape".*anew'):
+                self.wished()
+        boot_device.record(self.node, DISK, persistent=False)
+        self.assertEqual((DISK, False), self.wished())
 
     def test_wish_for_all_boots(self):
         boot_device.record(self.node, PXE, persistent=True)

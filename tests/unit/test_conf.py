@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The options of [quintupleo], and their sample."""
+
 import os
 import pathlib
 import tempfile
@@ -66,11 +68,14 @@ class OptionsTestCase(unittest.TestCase):
     def test_defaults(self):
         group = self.parse('')
         self.assertEqual(
-            (None, 'quintupleo-rescue-bios', 'quintupleo-rescue-uefi', 30.0,
-             300, 2.0, []),
+            (None, 'quintupleo-rescue-bios', 'quintupleo-rescue-uefi',
+             'quintupleo-empty-bios', 'quintupleo-empty-uefi', 30.0,
+             300, 1800, 2.0, []),
             (group.cloud, group.rescue_image_bios, group.rescue_image_uefi,
+             group.empty_image_bios, group.empty_image_uefi,
              group.server_list_max_age, group.action_timeout,
-             group.poll_interval, group.allowed_auth_urls))
+             group.image_timeout, group.poll_interval,
+             group.allowed_auth_urls))
 
     def test_requests_time_out_by_default(self):
         self.assertEqual(60, self.parse('').timeout)
@@ -86,7 +91,8 @@ class OptionsTestCase(unittest.TestCase):
              group.valid_interfaces))
 
     def test_values_that_make_no_sense_are_refused(self):
-        for line in ('action_timeout = 0', 'poll_interval = 0',
+        for line in ('action_timeout = 0', 'image_timeout = 0',
+                     'poll_interval = 0',
                      'server_list_max_age = -1', 'action_timeout = soon'):
             with self.subTest(line=line):
                 group = self.parse(line)

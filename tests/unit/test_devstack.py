@@ -71,6 +71,23 @@ def test_what_local_conf_says_stays(make):
         'IRONIC_DHCP_PROVIDER': 'dnsmasq'}
 
 
+def test_interfaces_of_the_driver_are_enabled(make):
+    names = [f'IRONIC_ENABLED_{kind}_INTERFACES'
+             for kind in ('CONSOLE', 'INSPECT', 'NETWORK', 'VENDOR')]
+    boot = 'IRONIC_ENABLED_BOOT_INTERFACES'
+    deploy = 'IRONIC_ENABLED_DEPLOY_INTERFACES'
+    found = make().variables(boot, deploy, *names)
+    assert 'quintupleo-virtual-media' in found[boot].split(',')
+    assert 'ipxe' in found[boot].split(',')
+    assert 'quintupleo-rebuild' in found[deploy].split(',')
+    assert 'direct' in found[deploy].split(',')
+    for name in names:
+        assert 'quintupleo' in found[name].split(','), name
+    # What local.conf says of those that nodes can do without stays.
+    asked = {name: 'no-thing' for name in (boot, deploy, *names)}
+    assert make(**asked).variables(*asked) == asked
+
+
 def test_its_services_can_be_disabled(make):
     assert make().after_settings(
         'is_service_enabled quintupleo-dhcp && echo yes') == 'yes\n'
@@ -101,6 +118,9 @@ def test_environment_in_another_cloud(make):
         'uefi', 3, 'qemu')
     network, = found.networks
     assert network.existing == 'provision'
+    nic, = role.nics
+    # Neutron's own choice is one that agents pass over.
+    assert nic.mac_prefix == '52:54:00'
     assert not found.ports
 
 
@@ -130,7 +150,7 @@ def test_documentation_has_each_setting():
         r'^ *(QUINTUPLEO_\w+)=',
         (REPOSITORY / 'devstack' / 'settings').read_text(), re.MULTILINE)
     assert settings
-    table = text[text.index('list-table'):]
+    table = text[text.rindex('list-table'):]
     assert [name for name in settings if f'``{name}``' not in table] == []
 
 

@@ -27,6 +27,7 @@ from oslo_utils import uuidutils
 from quintupleo_power import compat
 from quintupleo_power import drift
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import snapshots
 from quintupleo_power import transitions
 from quintupleo_power import watch
 from tests.unit import base
@@ -86,6 +87,21 @@ class FindTestCase(unittest.TestCase):
         for action in ('migrate', 'unshelve', 'rescue'):
             self.assertIsNone(self.find(server(launched_at='2'),
                                         actions=[(action, '2')]))
+
+    def test_restored(self):
+        for actions in ([('rebuild', '2')], None):
+            found = drift.find(
+                drift.Seen.of(server()),
+                server(launched_at='2', image_id='j'), True,
+                lambda actions=actions: actions, lambda: 'start')
+            self.assertIs(drift.Kind.RESTORED, found.kind)
+            self.assertFalse(found.kind.severe)
+
+    def test_evacuated_from_what_was_restored_before(self):
+        found = drift.find(
+            drift.Seen.of(server()), server(launched_at='2'), True,
+            lambda: [('evacuate', '2')], lambda: 'start')
+        self.assertIs(drift.Kind.DISK_LOST, found.kind)
 
     def test_lost_before_ironic_acted_again(self):
         self.assertIs(drift.Kind.DISK_LOST, self.find(server(), lost=(
@@ -153,6 +169,11 @@ class WatchTestCase(base.DriverTestCase):
             setattr(self.node, name, value)
         self.node.save()
 
+    def kept(self):
+        """What is kept of the server with the node."""
+        self.node.refresh()
+        return self.node.driver_internal_info[watch.KEY]
+
     def later(self):
         self.clock.sleep(60)
         self.host_cloud.forget_requests()
@@ -210,10 +231,81 @@ class WatchTestCase(base.DriverTestCase):
         self.assertEqual(1, len([event for event in self.history()
                                  if 'was rebuilt' in event]))
 
+    def test_malformed_records_end_no_power_sync(self):
+        self.host_cloud.change_behind(self.server, 'rebuild')
+        for row in ({}, {'action': 'rebuild'}, {'start_time': 'x'},
+                    {'action': 'rebuild', 'start_time': None}):
+            watch._records.clear()
+            self.host_cloud.fail('GET', 'os-instance-actions$',
+                                 {'instanceActions': [row]})
+            self.later()
+            self.host_cloud.forget_requests()
+            self.assertEqual(0, self.sync())
+            self.assertTrue(any('os-instance-actions' in request
+                                for request in self.host_cloud.requests))
+
     def test_rebuilt(self):
         self.host_cloud.change_behind(self.server, 'rebuild')
         self.says(self.server.id, 'was rebuilt at 2026-01-02T00:00:00',
                   'deploy the node again', health='Critical')
+
+    def restore_behind(self):
+        """Let somebody bring the server back to a snapshot."""
+        image = self.host_cloud.add_image(
+            snapshots.title('start', self.server.id), **{
+                snapshots.NAME: 'start', snapshots.SERVER: self.server.id})
+        self.host_cloud.change_behind(self.server, 'rebuild',
+                                      image=image['id'])
+
+    def test_restored(self):
+        self.restore_behind()
+        self.says(self.server.id, 'was restored at 2026-01-02T00:00:00',
+                  'snapshot "start"', 'reboot the node')
+
+    def test_restored_is_taken_so_by_the_next_power_request(self):
+        self.restore_behind()
+        with self.acquire() as task:
+            self.reboot(task)
+        self.later()
+        self.validate()
+
+    def test_restored_that_was_told_costs_no_request_more(self):
+        self.restore_behind()
+        self.sync()
+        self.clock.sleep(3600)
+        self.later()
+        self.sync()
+        self.assertEqual(1, len(self.host_cloud.requests))
+
+    def test_rebuilt_where_nothing_tells_from_what(self):
+        self.restore_behind()
+        self.host_cloud.fail('GET', '/images/', 403, times=9)
+        self.sync()
+        self.assertTrue(any('was rebuilt at' in event
+                            for event in self.history()))
+
+    def test_rebuilt_in_the_second_of_a_reboot(self):
+        """Nova tells no fractions of a second."""
+        for known in (True, False):
+            with self.subTest(request_is_known=known):
+                self.deploy()
+                if not known:
+                    del self.host_cloud.events[self.kept()['request_id']]
+                self.host_cloud.change_behind(
+                    self.server, 'rebuild', f'{self.server.updated}.000000')
+                self.says(f'was rebuilt at {self.server.updated}',
+                          health='Critical')
+
+    def test_launched_anew_after_a_rebuild_before_the_reboot(self):
+        self.set_node(provision_state=states.DEPLOYING)
+        self.host_cloud.change_behind(self.server, 'rebuild')
+        self.deploy()
+        # All of it in one second.
+        for row in self.host_cloud.events.values():
+            row['start_time'] = f'{self.server.updated}.000000'
+        self.host_cloud.change_behind(
+            self.server, 'rescue', '2026-01-03T00:00:00.000000')
+        self.validate()
 
     def test_rebuilt_stays_told_after_power_requests(self):
         self.host_cloud.change_behind(self.server, 'rebuild')

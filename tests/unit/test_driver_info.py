@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""A node's driver_info: what is read of it, and each mistake in it."""
+
 from ironic.common import exception
 from ironic.tests.unit.objects import utils as objects_utils
 
@@ -57,8 +59,10 @@ class DriverInfoTestCase(ParsingTestCase):
         info = self.parse(
             server='machine-0', auth_url=URL, region_name='RegionOne',
             application_credential_id='abc',
-            application_credential_secret=SECRET, rescue_image='mine')
-        self.assertEqual('mine', info.rescue_image)
+            application_credential_secret=SECRET, rescue_image='mine',
+            empty_image='blank')
+        self.assertEqual(('mine', 'blank'),
+                         (info.rescue_image, info.empty_image))
         self.assertEqual(
             (None, URL, 'abc', SECRET, 'RegionOne'),
             (info.credentials.cloud, info.credentials.auth_url,

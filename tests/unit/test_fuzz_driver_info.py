@@ -19,6 +19,7 @@ from hypothesis import strategies
 from ironic.common import exception
 
 from quintupleo_power import driver_info
+from quintupleo_power.host_cloud import consoles
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit import test_addresses
@@ -114,7 +115,7 @@ class FuzzTestCase(base.DriverTestCase):
 
     def check_parsed(self, info):
         """What is let through is text of bounded length and one line."""
-        for text in (info.server, info.rescue_image,
+        for text in (info.server, info.rescue_image, info.empty_image,
                      *vars(info.credentials).values()):
             if text is not None:
                 self.assertTrue(0 < len(text) <= 255 and text.isprintable())
@@ -126,6 +127,16 @@ class FuzzTestCase(base.DriverTestCase):
             self.assertEqual((here.scheme, here.netloc.lower()),
                              (there.scheme, there.netloc.lower()))
             self.assertIsNone(there.username)
+
+    @settings(100)
+    @hypothesis.given(VALUES)
+    def test_console_type(self, value):
+        self.use({**GOOD, 'quintupleo_console_type': value})
+        try:
+            self.assertIn(driver_info.console_type(self.node),
+                          consoles.PROTOCOLS)
+        except EXPECTED as error:
+            self.assert_sentence(error)
 
     @settings(80)
     @hypothesis.given(strategies.sampled_from(KEYS), VALUES)

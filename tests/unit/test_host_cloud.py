@@ -10,7 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The host cloud: connections, readings, actions and their failures."""
 
+import dataclasses
 import threading
 import unittest
 from unittest import mock
@@ -24,6 +26,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
+from quintupleo_power.host_cloud import sdk
 from quintupleo_power.host_cloud import service
 from tests.unit import base
 
@@ -58,9 +61,19 @@ class SharedCloudTestCase(base.DriverTestCase):
         for theirs, used in (('2.1', (2, 1)), ('2.87', (2, 87)),
                              ('2.98', (2, 98)), ('2.120', (2, 98))):
             self.host_cloud.microversion = theirs
-            _title, compute, _image, _volume = connection.connect(
+            _title, compute, *_rest = connection.connect(
                 connection.Credentials())
             self.assertEqual(used, compute.microversion)
+
+    def test_openstacksdk_enters_a_cloud_as_the_driver_does(self):
+        access = dataclasses.replace(
+            connection.access(connection.Credentials()),
+            compute_endpoint='http://other.example.test/v2.1')
+        entered = sdk.connect(access)
+        self.assertEqual(self.rescue_image['id'], next(iter(
+            entered.image.images(name='quintupleo-rescue-bios'))).id)
+        self.assertEqual(access.compute_endpoint,
+                         sdk.access(entered).compute_endpoint)
 
     def test_error_that_says_nothing_is_told_by_its_status(self):
         for body in ({'computeFault': {}}, {'error': 'none'}, {}):
@@ -74,6 +87,13 @@ class SharedCloudTestCase(base.DriverTestCase):
                     cloud.get(connection.Credentials()).server,
                     self.server.id)
             self.assert_says(error, '500')
+
+    def test_what_nobody_has_is_no_passing_failure(self):
+        self.host_cloud.fail('GET', '/servers/', 501)
+        error = self.assertRaises(
+            errors.NotOffered, cloud.get(connection.Credentials()).server,
+            self.server.id)
+        self.assert_says(error, '501')
 
     def _answer(self, body):
         def faulty(fault, context):

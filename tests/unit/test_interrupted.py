@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Requests whose conductor died."""
+
 import time
 from unittest import mock
 
@@ -200,6 +202,12 @@ class FinishTestCase(InterruptedTestCase):
         self.assertEqual(['unrescue'], self.host_cloud.sent)
         self.take_over()
         self.assert_finished(ON, 'unrescue', 'rescue')
+
+    def test_device_of_a_newer_release_is_not_taken_for_booted(self):
+        self.begin(states.REBOOT, carried_out=True)
+        self.change_request(boot_device='floppy')
+        self.take_over()
+        self.assert_finished(ON, 'hard reboot', 'hard reboot')
 
     def test_request_is_finished_by_the_third_conductor(self):
         self.begin(states.REBOOT, carried_out=True)

@@ -10,15 +10,42 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Looks at servers that are waited for, shared by all that wait."""
 
 import concurrent.futures
+import contextlib
 import threading
+import time
 import unittest
 from unittest import mock
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import looks
 from tests.unit import test_view
+
+
+class Gathering(threading.Condition):
+    """A condition that knows how many wait for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = 0
+
+    def wait(self, timeout=None):
+        self.waiting += 1
+        return super().wait(timeout)
+
+    def notify_all(self):
+        self.waiting = 0
+        super().notify_all()
+
+    def until(self, number):
+        """Return when so many wait."""
+        while True:
+            with self:
+                if self.waiting == number:
+                    return
+            threading.Event().wait(0.001)
 
 
 class LooksTestCase(unittest.TestCase):
@@ -37,11 +64,11 @@ class LooksTestCase(unittest.TestCase):
 
         def one(server_id):
             with self.looks.waiting(server_id):
-                together.wait(10)
+                together.wait(60)
                 try:
                     return self.looks.look(server_id)
                 finally:
-                    together.wait(10)
+                    together.wait(60)
 
         with concurrent.futures.ThreadPoolExecutor(len(ids)) as pool:
             return [pool.submit(one, each) for each in ids]
@@ -55,11 +82,15 @@ class LooksTestCase(unittest.TestCase):
 
     def test_many_look_together(self):
         ids = self.compute.add(40)
-        self.assertEqual(ids, [
-            seen.result().id for seen in self.look(ids)])
-        # One that came when a list had begun has to wait for the next.
-        self.assertGreaterEqual(10, len(self.compute.asked))
-        self.assertEqual({'/servers/detail'}, set(self.compute.asked))
+        with mock.patch.object(looks.threading, 'Condition', Gathering):
+            self.looks = looks.Looks(self.compute)
+        # The pause before a round is when the others come.
+        with mock.patch.object(
+                looks.time, 'sleep', autospec=True,
+                side_effect=lambda _: self.looks._changed.until(39)):
+            self.assertEqual(ids, [
+                seen.result().id for seen in self.look(ids)])
+        self.assertEqual(['/servers/detail'], self.compute.asked)
 
     def test_list_that_has_begun_serves_nobody_who_comes_later(self):
         ids = self.compute.add(3)
@@ -68,14 +99,14 @@ class LooksTestCase(unittest.TestCase):
             with self.looks.waiting(ids[0]), self.looks.waiting(ids[1]), (
                     self.looks.waiting(ids[2])):
                 early = pool.submit(self.looks.look, ids[0])
-                self.compute.listing.wait(10)
+                self.compute.listing.wait(60)
                 late = pool.submit(self.looks.look, ids[1])
                 self.compute.bodies[ids[0]]['OS-EXT-STS:vm_state'] = 'stopped'
                 self.compute.bodies[ids[1]]['OS-EXT-STS:vm_state'] = 'stopped'
                 self.assertFalse(late.done())
                 self.compute.hold.set()
-                self.assertEqual('active', early.result(10).state.vm_state)
-                self.assertEqual('stopped', late.result(10).state.vm_state)
+                self.assertEqual('active', early.result(60).state.vm_state)
+                self.assertEqual('stopped', late.result(60).state.vm_state)
         self.assertEqual(2, self.compute.lists())
 
     def test_failure_is_an_error_for_all_that_took_part(self):
@@ -112,7 +143,114 @@ class LooksTestCase(unittest.TestCase):
         ids = self.compute.add(3)
         with (mock.patch.object(looks, 'SHORTEST', 3.0),
               mock.patch.object(looks, 'LONGEST', 3.0),
+              mock.patch.object(looks.time, 'monotonic', lambda: 1000.0),
               mock.patch.object(looks.time, 'sleep', autospec=True) as sleep):
             self.look(ids)
             self.look(ids)
-        self.assertAlmostEqual(3.0, sleep.call_args_list[-1].args[0], 0)
+        self.assertEqual(mock.call(3.0), sleep.call_args)
+
+
+class ChangesTestCase(unittest.TestCase):
+    """What one round asks for after another."""
+
+    BEGIN = 1_000_300.0
+    BEGUN = '1970-01-12T13:51:40Z'
+    SEEN_TO = '1970-01-12T13:51:35Z'
+    ALL = '1970-01-12T13:46:40Z'
+
+    def setUp(self):
+        self.compute = test_view.Compute()
+        self.looks = looks.Looks(self.compute)
+        self.ids = self.compute.add(3, updated=self.BEGUN)
+        self.wall, self.now = self.BEGIN, time.monotonic()
+        for module, name, value in (
+                (looks, 'SHORTEST', 0.0), (looks, 'LONGEST', 0.0),
+                (looks.time, 'time', lambda: self.wall),
+                (looks.time, 'monotonic', lambda: self.now)):
+            patch = mock.patch.object(module, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        waits = contextlib.ExitStack()
+        self.addCleanup(waits.close)
+        for server_id in self.ids:
+            waits.enter_context(self.looks.waiting(server_id))
+
+    def look(self, server_id, seconds=1.0):
+        self.wall += seconds
+        self.now += seconds
+        return self.looks.look(server_id).state.vm_state
+
+    def change(self, server_id, vm_state, moment):
+        self.compute.bodies[server_id].update(
+            {'OS-EXT-STS:vm_state': vm_state, 'updated': moment})
+
+    def test_only_what_has_changed_is_read_again(self):
+        first, second, third = self.ids
+        self.assertEqual('active', self.look(first))
+        self.change(first, 'stopped', '1970-01-12T13:51:50Z')
+        self.look(first, 8.0)
+        # From here on the other two are too old to be in the answers.
+        self.change(third, 'rescued', '1970-01-12T13:51:50Z')
+        self.assertEqual(['stopped', 'active', 'rescued'],
+                         [self.look(each, 0.1) for each in self.ids])
+        self.assertEqual([self.ALL, self.SEEN_TO], self.compute.since[:2])
+        self.assertEqual({'1970-01-12T13:51:44Z'},
+                         set(self.compute.since[2:]))
+        self.assertEqual({'/servers/detail'}, set(self.compute.asked))
+
+    def test_all_is_read_again_after_a_while(self):
+        for _ in range(5):
+            self.look(self.ids[0], 4.0)
+        self.assertEqual(
+            [self.ALL, self.SEEN_TO, self.SEEN_TO, self.ALL, self.SEEN_TO],
+            self.compute.since)
+
+    def test_change_that_a_late_clock_dates_back_is_seen_in_the_end(self):
+        self.look(self.ids[0])
+        self.change(self.ids[1], 'stopped', '1970-01-12T13:50:00Z')
+        self.assertEqual('active', self.look(self.ids[1], 9.0))
+        self.assertEqual('stopped', self.look(self.ids[1], 1.0))
+
+    def test_clock_that_is_ahead_hides_nothing(self):
+        self.change(self.ids[0], 'active', '1999-01-01T00:00:00Z')
+        self.look(self.ids[0])
+        self.change(self.ids[1], 'stopped', '1970-01-12T13:51:41Z')
+        self.assertEqual('stopped', self.look(self.ids[1]))
+        self.assertEqual([self.ALL, '1970-01-12T13:51:36Z'],
+                         self.compute.since)
+
+    def test_without_times_all_is_read_each_time(self):
+        for server_id in self.ids:
+            del self.compute.bodies[server_id]['updated']
+        self.look(self.ids[0])
+        self.look(self.ids[0])
+        self.assertEqual([self.ALL] * 2, self.compute.since)
+
+    def test_who_waits_anew_is_told_nothing_of_before(self):
+        self.look(self.ids[0])
+        self.change(self.ids[0], 'active', '1970-01-12T13:51:55Z')
+        self.look(self.ids[0], 5.0)
+        other = self.ids[1]
+        with contextlib.ExitStack() as again:
+            # As another thread would.
+            again.enter_context(mock.patch.object(
+                looks.threading, 'get_ident', lambda: 0))
+            again.enter_context(self.looks.waiting(other))
+            # Nova has set no task yet.
+            self.compute.bodies[other]['OS-EXT-STS:vm_state'] = 'stopped'
+            self.assertEqual('stopped', self.look(other))
+        self.assertEqual(f'/servers/{other}', self.compute.asked[-1])
+
+    def test_round_that_began_before_the_wait_does_not_count(self):
+        first, second = self.compute.add(2, updated=self.BEGUN)
+        self.compute.hold.clear()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            early = pool.submit(self.looks.look, self.ids[0])
+            self.compute.listing.wait(60)
+            self.now += 1.0
+            with self.looks.waiting(first):
+                self.compute.hold.set()
+                early.result(60)
+                # As before its action, were it kept.
+                self.change(first, 'stopped', '1970-01-12T13:51:41Z')
+                self.assertEqual('stopped', self.look(first))

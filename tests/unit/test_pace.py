@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""When a server is looked at."""
+
 import itertools
 import statistics
 import unittest

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The power interface, against a host cloud that can fail."""
+
 import dataclasses
 import itertools
 
@@ -93,7 +95,7 @@ class InterfaceTestCase(PowerTestCase):
         with self.acquire(shared=True) as task:
             properties = task.driver.power.get_properties()
         self.assertIn('Required', properties['quintupleo_server'])
-        self.assertEqual(7, len(properties))
+        self.assertEqual(8, len(properties))
 
     def test_unknown_power_state_is_refused_before_any_request(self):
         error = self.assertRaises(exception.InvalidParameterValue,
@@ -194,6 +196,17 @@ class RequestsTestCase(PowerTestCase):
         self.wish(boot_devices.PXE)
         self.reboot()
         self.assertIn(uefi['id'], self.bodies_of_actions()[0])
+
+    def test_boot_mode_that_is_none_is_refused(self):
+        self.server.image = None
+        self.node.properties = {'capabilities': 'boot_mode:legacy'}
+        self.node.save()
+        self.wish(boot_devices.PXE)
+        for call in (self.validate, self.reboot):
+            error = self.assertRaises(exception.InvalidParameterValue, call)
+            for part in (self.node.uuid, "boot mode is 'legacy'", 'uefi'):
+                self.assertIn(part, str(error))
+        self.assert_sent()
 
     def bodies_of_actions(self):
         return [body for body in self.host_cloud.bodies if 'rescue' in body]

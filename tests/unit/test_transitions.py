@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The state table, against the table of what Nova permits."""
+
 import itertools
 import unittest
 
@@ -25,9 +27,10 @@ Situation = transitions.Situation
 RUNNING = transitions.PowerState.RUNNING
 SHUTDOWN = transitions.PowerState.SHUTDOWN
 
-START, STOP, HARD, SOFT, RESCUE, UNRESCUE, UNPAUSE = (
+START, STOP, HARD, SOFT, RESCUE, UNRESCUE, UNPAUSE, REBUILD, SNAPSHOT = (
     Action.START, Action.STOP, Action.HARD_REBOOT, Action.SOFT_REBOOT,
-    Action.RESCUE, Action.UNRESCUE, Action.UNPAUSE)
+    Action.RESCUE, Action.UNRESCUE, Action.UNPAUSE, Action.REBUILD,
+    Action.SNAPSHOT)
 
 STATES = {
     Situation.SHUTOFF: ServerState('stopped', SHUTDOWN),
@@ -99,17 +102,41 @@ EXPECTED = {
         Situation.PAUSED: (UNPAUSE, STOP),
         Situation.SUSPENDED: (),
     },
+    (Request.REBUILD, Device.DISK): {
+        Situation.SHUTOFF: (REBUILD,),
+        Situation.ACTIVE: (REBUILD, STOP),
+        Situation.ACTIVE_GUEST_OFF: (REBUILD, STOP),
+        Situation.RESCUE: (UNRESCUE, REBUILD, STOP),
+        Situation.RESCUE_GUEST_OFF: (UNRESCUE, REBUILD, STOP),
+        Situation.ERROR: (REBUILD, STOP),
+        Situation.PAUSED: (UNPAUSE, REBUILD, STOP),
+        Situation.SUSPENDED: (HARD, REBUILD, STOP),
+    },
+    (Request.SNAPSHOT, Device.DISK): {
+        Situation.SHUTOFF: (SNAPSHOT,),
+        Situation.ACTIVE: (STOP, SNAPSHOT),
+        Situation.ACTIVE_GUEST_OFF: (STOP, SNAPSHOT),
+        Situation.RESCUE: (UNRESCUE, STOP, SNAPSHOT),
+        Situation.RESCUE_GUEST_OFF: (UNRESCUE, STOP, SNAPSHOT),
+        Situation.ERROR: (STOP, SNAPSHOT),
+        Situation.PAUSED: (UNPAUSE, STOP, SNAPSHOT),
+        Situation.SUSPENDED: (HARD, STOP, SNAPSHOT),
+    },
 }
 # What is off needs no device, and Nova's clean shutdown is the soft one.
-EXPECTED[Request.POWER_OFF, Device.PXE] = EXPECTED[
-    Request.POWER_OFF, Device.DISK]
+for request in (Request.POWER_OFF, Request.REBUILD, Request.SNAPSHOT):
+    EXPECTED[request, Device.PXE] = EXPECTED[request, Device.DISK]
+# Virtual media are a rescue, too, from another image.
+for request in (Request.POWER_ON, Request.REBOOT, Request.POWER_OFF,
+                Request.REBUILD, Request.SNAPSHOT):
+    EXPECTED[request, Device.CDROM] = EXPECTED[request, Device.PXE]
 for device in Device:
     EXPECTED[Request.SOFT_POWER_OFF, device] = EXPECTED[
         Request.POWER_OFF, device]
 EXPECTED[Request.SOFT_REBOOT, Device.DISK] = (
     EXPECTED[Request.REBOOT, Device.DISK] | {Situation.ACTIVE: (SOFT,)})
-EXPECTED[Request.SOFT_REBOOT, Device.PXE] = EXPECTED[
-    Request.REBOOT, Device.PXE]
+for device in (Device.PXE, Device.CDROM):
+    EXPECTED[Request.SOFT_REBOOT, device] = EXPECTED[Request.REBOOT, device]
 
 SERVED = tuple(EXPECTED[Request.REBOOT, Device.DISK])
 
@@ -120,7 +147,7 @@ def after(state, actions):
         known = nova_model.ACTIONS[action.value]
         if state.vm_state not in known.permitted_in:
             return None
-        state = ServerState(known.vm_state, known.power_state)
+        state = ServerState(*known.end(state.vm_state))
     return state
 
 
@@ -129,6 +156,12 @@ def fulfils(request, device, before, actions):
     end = after(before, actions)
     if end is None:
         return False
+    if request is Request.REBUILD:
+        return REBUILD in actions and end.vm_state == 'stopped'
+    if request is Request.SNAPSHOT:
+        # A disk that nothing writes to any more.
+        return actions[-1:] == (SNAPSHOT,) and (
+            after(before, actions[:-1]).vm_state == 'stopped')
     if not request.ends_on:
         # ACTIVE with the guest off is reported as off, but Nova is about to
         # stop it by itself.
@@ -140,7 +173,7 @@ def fulfils(request, device, before, actions):
         return end.vm_state in ('active', 'rescued') and (
             end.power_state == RUNNING)
     return bool(actions) and actions[-1].boots and transitions.is_on(end) and (
-        transitions.device_in_use(end) is device)
+        transitions.device_in_use(end).by_rescue is device.by_rescue)
 
 
 class SituationTestCase(unittest.TestCase):
@@ -202,7 +235,7 @@ class PlanTestCase(unittest.TestCase):
 
     def test_network_first_server_boots_by_itself_for_either_device(self):
         for request, device, situation in itertools.product(
-                Request, Device, SERVED):
+                Request, (Device.DISK, Device.PXE), SERVED):
             with self.subTest(request=request, device=device,
                               situation=situation):
                 before = STATES[situation]
@@ -211,6 +244,14 @@ class PlanTestCase(unittest.TestCase):
                 self.assertNotIn(RESCUE, actions)
                 self.assertEqual(transitions.plan(
                     before, request, Device.DISK), actions)
+
+    def test_network_first_server_is_not_booted_from_virtual_media(self):
+        for request in Request:
+            if not request.ends_on:
+                continue
+            with self.assertRaisesRegex(transitions.Refused, 'network-first'):
+                transitions.plan(STATES[Situation.ACTIVE], request,
+                                 Device.CDROM, network_first=True)
 
     def test_no_plan_is_longer_than_nova_demands(self):
         for request, device, situation in itertools.product(
@@ -239,31 +280,41 @@ class PlanTestCase(unittest.TestCase):
 
 class ReachedTestCase(unittest.TestCase):
 
-    def test_action_has_led_where_nova_leads_it(self):
+    def each_end(self):
+        """Yield each action, where it begins and ends, and its task."""
         for action in Action:
             known = nova_model.ACTIONS[action.value]
-            self.assertTrue(transitions.reached(action, ServerState(
-                known.vm_state, known.power_state)), action)
+            for begun_in in known.permitted_in:
+                yield (action, begun_in, *known.end(begun_in),
+                       known.task_state)
+
+    def test_action_has_led_where_nova_leads_it(self):
+        for action, begun_in, vm_state, power_state, _ in self.each_end():
+            self.assertTrue(transitions.reached(
+                action, ServerState(vm_state, power_state), begun_in), action)
+            self.assertEqual(
+                vm_state, transitions.leads_to(action, begun_in), action)
 
     def test_not_reached_while_a_task_is_in_progress(self):
-        for action in Action:
-            known = nova_model.ACTIONS[action.value]
-            self.assertFalse(transitions.reached(action, ServerState(
-                known.vm_state, known.power_state, known.task_state)),
+        for action, begun_in, vm_state, power_state, task in self.each_end():
+            self.assertFalse(transitions.reached(
+                action, ServerState(vm_state, power_state, task), begun_in),
                 action)
 
     def test_not_reached_in_another_vm_state(self):
-        for action in Action:
-            known = nova_model.ACTIONS[action.value]
-            self.assertFalse(transitions.reached(action, ServerState(
-                'error', known.power_state)), action)
+        for action, begun_in, _, power_state, _ in self.each_end():
+            self.assertFalse(transitions.reached(
+                action, ServerState('error', power_state), begun_in), action)
 
     def test_not_reached_with_the_guest_the_other_way(self):
-        for action in Action:
-            known = nova_model.ACTIONS[action.value]
-            other = SHUTDOWN if known.power_state == RUNNING else RUNNING
-            self.assertFalse(transitions.reached(action, ServerState(
-                known.vm_state, other)), action)
+        for action, begun_in, vm_state, power_state, _ in self.each_end():
+            other = SHUTDOWN if power_state == RUNNING else RUNNING
+            self.assertFalse(transitions.reached(
+                action, ServerState(vm_state, other), begun_in), action)
+
+    def test_rebuild_of_a_stopped_server_is_not_over_while_it_runs(self):
+        self.assertFalse(transitions.reached(
+            REBUILD, ServerState('active', RUNNING), 'stopped'))
 
 
 class IsOnTestCase(unittest.TestCase):
@@ -297,6 +348,9 @@ class IsOnTestCase(unittest.TestCase):
         for action in Action:
             known = nova_model.ACTIONS[action.value]
             for vm_state in known.permitted_in:
+                if action in (REBUILD, SNAPSHOT):
+                    # They lead back to where they began.
+                    continue
                 for power_state in (RUNNING, SHUTDOWN):
                     with self.subTest(action=action, vm_state=vm_state):
                         self.assertIs(
@@ -312,10 +366,11 @@ class IsOnTestCase(unittest.TestCase):
 
     def test_task_that_switches_the_guest_off_for_a_while_changes_nothing(
             self):
-        for vm_state, on in (('active', True), ('stopped', False),
-                             ('rescued', True)):
-            self.assertIs(on, transitions.is_on(ServerState(
-                vm_state, SHUTDOWN, 'resize_migrating')))
+        for task in ('resize_migrating', 'rebuilding', 'rebuild_spawning'):
+            for vm_state, on in (('active', True), ('stopped', False),
+                                 ('rescued', True)):
+                self.assertIs(on, transitions.is_on(ServerState(
+                    vm_state, SHUTDOWN, task)))
 
 
 class DeviceInUseTestCase(unittest.TestCase):

@@ -377,7 +377,7 @@ class CloudsYamlTestCase(ValidateTestCase):
 
     def test_requests_time_out(self):
         self.set_driver_info(quintupleo_cloud='machines')
-        _title, compute, _image, _volume = connection.connect(
+        _title, compute, *_rest = connection.connect(
             connection.Credentials(cloud='machines'))
         self.assertEqual(60, compute._rest.session.timeout)
 

@@ -57,26 +57,27 @@ class Compute:
         if 'changes-since' in filters:
             self.since.append(filters['changes-since'])
         if path == '/servers/detail' and name is None:
-            return self._page(marker)
+            return self._page(marker, filters.get('changes-since'))
         if name is not None:
             return list(self.bodies.values())
         server_id = path.rpartition('/')[2]
         if server_id not in self.bodies or server_id == self.gone:
             raise errors.NotFound(server_id)
         if self.hold_single:
-            self.hold.wait(10)
+            self.hold.wait(60)
             if self.failure:
                 raise self.failure
         return dict(self.bodies[server_id])
 
-    def _page(self, marker):
-        ids = list(self.bodies)
+    def _page(self, marker, since=None):
+        ids = [each for each, body in self.bodies.items()
+               if since is None or body.get('updated', since) >= since]
         begin = ids.index(marker) + 1 if marker else 0
         page = [dict(self.bodies[each])
                 for each in ids[begin:begin + self.PAGE]
                 if each != self.hidden]
         self.listing.set()
-        self.hold.wait(10)
+        self.hold.wait(60)
         if self.failure:
             raise self.failure
         if self.page is not None:
@@ -107,6 +108,34 @@ class ViewTestCase(unittest.TestCase):
 
 
 class SharingTestCase(ViewTestCase):
+
+    def test_one_thread_reads_all_lists(self):
+        ids = self.compute.add(10)
+        readers = set()
+        page = self.compute._page
+
+        def note(*args):
+            readers.add(threading.get_ident())
+            return page(*args)
+
+        self.compute._page = note
+        for _ in range(5):
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                list(pool.map(self.view.watch, ids, [10.0] * 10))
+            self.now += 60
+        self.assertEqual(5, self.compute.lists())
+        self.assertEqual(1, len(readers))
+
+    def test_without_another_thread_the_reader_lists(self):
+        ids = self.compute.add(10)
+        with mock.patch.object(
+                threading.Thread, 'start', autospec=True,
+                side_effect=RuntimeError("can't start new thread")):
+            self.assertEqual(ids, [each.id for each in self.read(ids)])
+        self.assertEqual(1, self.compute.lists())
+        self.now += 60
+        self.assertEqual(ids, [each.id for each in self.read(ids)])
+        self.assertEqual(2, self.compute.lists())
 
     def test_a_thousand_servers_take_three_requests(self):
         ids = self.compute.add(1000)
@@ -198,7 +227,7 @@ class SharingTestCase(ViewTestCase):
             while len(self.view._asked) < 3:
                 time.sleep(0.01)
             self.compute.hold.set()
-            self.assertEqual(ids[0], readers[2].result(10).id)
+            self.assertEqual(ids[0], readers[2].result(60).id)
 
     def test_only_so_much_of_a_huge_project_is_read_to_find_its_size(self):
         ids = self.compute.add(5000)
@@ -262,7 +291,7 @@ class FreshnessTestCase(ViewTestCase):
         self.compute.hold.clear()
         with concurrent.futures.ThreadPoolExecutor() as pool:
             reader = pool.submit(self.view.watch, ids[2], 10.0)
-            self.assertTrue(self.compute.listing.wait(10))
+            self.assertTrue(self.compute.listing.wait(60))
             self.now += 1
             self.view.acted(ids[5])
             self.compute.bodies[ids[5]]['OS-EXT-STS:task_state'] = 'rescuing'
@@ -299,18 +328,18 @@ class ConcurrencyTestCase(ViewTestCase):
 
     def test_readers_share_one_list(self):
         readers = self.all_at_once()
-        self.assertTrue(self.compute.listing.wait(10))
+        self.assertTrue(self.compute.listing.wait(60))
         self.compute.hold.set()
         self.assertEqual(self.ids, [each.result().id for each in readers])
         self.assertEqual(['/servers/detail'], self.compute.asked)
 
     def test_failure_of_the_list_is_an_error_for_every_reader(self):
         readers = self.all_at_once()
-        self.assertTrue(self.compute.listing.wait(10))
+        self.assertTrue(self.compute.listing.wait(60))
         self.compute.failure = errors.ServerError('Out of rabbits')
         self.compute.hold.set()
         for each in readers:
-            self.assertIsInstance(each.exception(10), errors.ServerError)
+            self.assertIsInstance(each.exception(60), errors.ServerError)
 
     def test_after_a_failure_the_next_reader_tries_again(self):
         self.compute.failure = errors.ServerError('Out of rabbits')
@@ -335,11 +364,11 @@ class CrowdTestCase(ViewTestCase):
         self.read(self.ids[:2])
         self.compute.asked.clear()
 
-    def all_at_once(self):
-        """Start all readers, the first ones of which are held up."""
+    def all_at_once(self, ids=None):
+        """Start readers, the first ones of which are held up."""
         self.compute.hold.clear()
         readers = [self.pool.submit(self.view.server, each)
-                   for each in self.ids]
+                   for each in ids or self.ids]
         while self.view._readers < len(self.ids):
             time.sleep(0.01)
         return readers
@@ -347,13 +376,17 @@ class CrowdTestCase(ViewTestCase):
     def test_a_list_is_read_for_all(self):
         self.learn_the_size()
         self.compute.hold_single = True
-        readers = self.all_at_once()
+        self.compute.hold.clear()
+        early = [self.pool.submit(self.view.server, each)
+                 for each in self.ids[:view.CROWD]]
+        self.assertTrue(self.compute.listing.wait(60))
+        late = self.all_at_once(self.ids[view.CROWD:])
         self.compute.hold.set()
-        self.assertEqual(self.ids, [each.result(10).id for each in readers])
+        self.assertEqual(self.ids, [each.result(60).id
+                                    for each in early + late])
         # Those that came while the first list was on its way share another.
-        self.assertLessEqual(self.compute.lists(), 2)
-        self.assertEqual(view.CROWD - 1 + self.compute.lists(),
-                         len(self.compute.asked))
+        self.assertEqual(2, self.compute.lists())
+        self.assertEqual(view.CROWD - 1 + 2, len(self.compute.asked))
 
     def test_the_list_has_begun_after_each_of_them_came(self):
         self.learn_the_size()
@@ -361,15 +394,15 @@ class CrowdTestCase(ViewTestCase):
         self.compute.hold.clear()
         early = [self.pool.submit(self.view.server, each)
                  for each in self.ids[:10]]
-        self.assertTrue(self.compute.listing.wait(10))
+        self.assertTrue(self.compute.listing.wait(60))
         self.compute.bodies[self.ids[20]]['OS-EXT-STS:vm_state'] = 'stopped'
         late = self.pool.submit(self.view.server, self.ids[20])
         while self.view._readers < 11:
             time.sleep(0.01)
         self.compute.hold.set()
-        self.assertEqual('stopped', late.result(10).state.vm_state)
+        self.assertEqual('stopped', late.result(60).state.vm_state)
         for each in early:
-            each.result(10)
+            each.result(60)
 
     def test_its_failure_is_an_error_for_each(self):
         self.learn_the_size()
@@ -378,7 +411,7 @@ class CrowdTestCase(ViewTestCase):
         self.compute.failure = errors.ServerError('Out of rabbits')
         self.compute.hold.set()
         for each in readers:
-            self.assertIsInstance(each.exception(10), errors.ServerError)
+            self.assertIsInstance(each.exception(60), errors.ServerError)
         self.assertLess(len(self.compute.asked), len(self.ids))
 
     def test_no_list_before_the_size_of_the_project_is_known(self):
@@ -386,7 +419,7 @@ class CrowdTestCase(ViewTestCase):
         readers = self.all_at_once()
         self.compute.hold.set()
         for each in readers:
-            each.result(10)
+            each.result(60)
         self.assertEqual(0, self.compute.lists())
 
     def test_no_list_of_a_project_that_holds_far_more(self):
@@ -396,5 +429,5 @@ class CrowdTestCase(ViewTestCase):
         readers = self.all_at_once()
         self.compute.hold.set()
         for each in readers:
-            each.result(10)
+            each.result(60)
         self.assertEqual(0, self.compute.lists())

@@ -52,9 +52,17 @@ class Answer:
         return self._body
 
 
+class NoImages:
+    """An image service as the driver's own code uses it."""
+
+    def get(self, path, **filters):
+        return {'images': []}
+
+
 class FakeConnection:
     """An openstacksdk ``Connection``.
 
+    :ivar services: what host_cloud.sdk.services is to return for it.
     :ivar things: dict of what there is by UUID.
     :ivar changes: how many requests have changed something.
     :ivar faults: dict of (before, exception) by the number of the change.
@@ -72,6 +80,7 @@ class FakeConnection:
         self.has_trunks = trunks
         self.extensions = ['ip_allocation']
         self.deaf = False
+        self.services = (None, NoImages(), None)
         self._lock = threading.RLock()
         self._moments = itertools.count(1)
         self.network = Network(self)

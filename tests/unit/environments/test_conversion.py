@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Definitions of other tools, read as environments."""
 
 import copy
 from importlib import metadata

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The file of an environment: what it may say, and each mistake in it."""
+
 import pathlib
 import tempfile
 import textwrap

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Machines of an environment become nodes of an Ironic."""
+
 import unittest
 
 from openstack import exceptions

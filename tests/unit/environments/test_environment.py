@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""An environment is made, completed, scaled and deleted."""
+
 import contextlib
 import io
 import textwrap
@@ -27,6 +29,7 @@ from quintupleo_power.environments import patience
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import remover
+from quintupleo_power.host_cloud import sdk
 from tests.unit.environments import fake_connection
 
 FILE = '''
@@ -85,7 +88,8 @@ class EnvironmentTestCase(unittest.TestCase):
         self.before = set(self.cloud.things)
         for module, name, value in (
                 (machines, '_PAUSE', 0), (remover, '_PAUSE', 0),
-                (patience, '_WAIT', lambda state: 0)):
+                (patience, '_WAIT', lambda retry_state: 0),
+                (sdk, 'services', lambda connection: connection.services)):
             patch = mock.patch.object(module, name, value)
             patch.start()
             self.addCleanup(patch.stop)

@@ -10,6 +10,7 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The images of a project: uploaded, kept, replaced."""
 
 import json
 import os
@@ -168,6 +169,10 @@ class CreateTestCase(ImagesTestCase):
             self.assertNotIn('hw_rescue_device', image)
         self.assertEqual('uefi', uefi['hw_firmware_type'])
         self.assertNotIn('hw_firmware_type', bios)
+        # The config drive, for kernels without AHCI.
+        self.assertEqual(('scsi', 'virtio-scsi'), (uefi['hw_cdrom_bus'],
+                                                   uefi['hw_scsi_model']))
+        self.assertNotIn('hw_cdrom_bus', bios)
 
     def test_no_image_is_bound_to_an_architecture(self):
         self.create()

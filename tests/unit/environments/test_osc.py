@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The commands of the client: arguments, tables, exit codes."""
+
 import io
 import json
 import os
@@ -24,8 +26,8 @@ from tests.unit.environments import test_enrolment
 from tests.unit.environments import test_environment
 
 
-class CommandsTestCase(test_environment.EnvironmentTestCase):
-    """The commands as python-openstackclient runs them."""
+class CommandTestCase(test_environment.EnvironmentTestCase):
+    """Runs commands as python-openstackclient does."""
 
     def setUp(self):
         super().setUp()
@@ -71,6 +73,9 @@ class CommandsTestCase(test_environment.EnvironmentTestCase):
     def fail_with(self, *words, says):
         self.assertNotEqual(0, self.run_command(*words))
         self.assertIn(says, self.err)
+
+
+class CommandsTestCase(CommandTestCase):
 
     def test_life(self):
         self.succeed('CreateEnvironment', self.path, '--name', 'env',

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Requests of the commands while the cloud is busy or away."""
+
 import io
 import threading
 import time
@@ -41,7 +43,7 @@ def _with(exc, answer):
 class PatienceTestCase(unittest.TestCase):
 
     def setUp(self):
-        wait = mock.patch.object(patience, '_WAIT', lambda state: 0)
+        wait = mock.patch.object(patience, '_WAIT', lambda retry_state: 0)
         wait.start()
         self.addCleanup(wait.stop)
         self.patience = patience.Patience()

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""minicloud's configuration files and services."""
+
 import base64
 import configparser
 import stat
@@ -92,7 +94,18 @@ def test_loopback_only(cloud):
         assert options['http-socket'].startswith('127.0.0.1:')
     assert config.rabbitmq(cloud)['listeners.tcp.1'].startswith('127.0.0.1:')
     assert config.mariadb(cloud)['mariadbd']['skip-networking'] is True
-    assert config.nova(cloud)['vnc']['server_listen'] == '127.0.0.1'
+    options = config.nova(cloud)['vnc']
+    assert options['server_listen'] == '127.0.0.1'
+    assert options['novncproxy_host'] == '127.0.0.1'
+
+
+def test_consoles(cloud):
+    names = [service.name for service in services.chosen(cloud.hypervisor)]
+    # A fake guest has no screen.
+    assert ('nova-novncproxy' in names) == (cloud.hypervisor == 'libvirt')
+    options = config.nova(cloud)['vnc']
+    assert options['novncproxy_base_url'] == (
+        f"http://127.0.0.1:{options['novncproxy_port']}/vnc_lite.html")
 
 
 def test_storage_cluster(cloud):

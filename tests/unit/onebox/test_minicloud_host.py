@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""What minicloud finds out about the machine it is on."""
+
 import pytest
 
 from onebox.minicloud import kvm

@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Tasks that wait for each other."""
+
 import contextlib
 import threading
 
@@ -103,7 +105,7 @@ def test_circle():
 
 def test_run_in_order_and_at_the_same_time():
     done = []
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=60)
 
     def meet(name):
         meeting.wait()
@@ -122,7 +124,7 @@ def test_failure_ends_the_waiting_of_others():
     begun = threading.Event()
 
     def fail():
-        begun.wait(10)
+        begun.wait(60)
         raise system.Error('broken')
 
     def wait():

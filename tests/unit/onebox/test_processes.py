@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Daemons: started, found again, stopped."""
+
 import os
 import signal
 import sys

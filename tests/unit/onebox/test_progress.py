@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""What is shown of stages and steps."""
+
 import io
 
 import pytest

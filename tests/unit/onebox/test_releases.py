@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""The releases of Ironic and what each is run with."""
+
 import subprocess
 
 import pytest
@@ -24,11 +26,23 @@ from onebox import testing
     'release', [*releases.RELEASES, releases.NEWEST_NOVA],
     ids=lambda release: release.constraints.stem)
 def test_constraints_are_of_the_release(release):
-    pinned = dict(line.split('==') for line
-                  in release.constraints.read_text().splitlines()
-                  if not line.startswith('#'))
+    pinned = _pinned(release)
     assert pinned[release.package].startswith(f'{release.name}.')
     assert len(pinned) > 100
+
+
+def test_lower_bounds_are_what_the_oldest_release_is_tested_with():
+    pinned = _pinned(releases.OLDEST)
+    bounds = {name.lower().replace('.', '-'): version
+              for name, version in releases.lower_bounds().items()}
+    assert 'openstacksdk' in bounds
+    assert bounds == {name: pinned.get(name) for name in bounds}
+
+
+def _pinned(release):
+    return dict(line.split('==') for line
+                in release.constraints.read_text().splitlines()
+                if not line.startswith('#'))
 
 
 def test_unknown_release_is_named():

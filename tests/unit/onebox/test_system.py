@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""Commands, files, locks and Python environments."""
+
 import os
 import stat
 import subprocess

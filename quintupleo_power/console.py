@@ -1,0 +1,92 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The console interface: the console that the host cloud gives."""
+
+from ironic.drivers import base
+
+from quintupleo_power import compat
+from quintupleo_power import driver_info
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+
+METRICS = compat.get_metrics_logger(__name__)
+
+# What Ironic's own graphical consoles are called, which its clients and Nova
+# know (ironic.common.vnc.get_console); the others keep Nova's names.
+_IRONIC_TYPES = {'novnc': 'vnc'}
+
+
+class QuintupleoConsole(base.ConsoleInterface):
+    """Console of a Nova server, by a URL of the host cloud's own proxy."""
+
+    def get_properties(self):
+        """Return the properties of the interface.
+
+        :returns: dictionary of <property name>:<property description>.
+        """
+        return driver_info.CONSOLE_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoConsole.validate')
+    def validate(self, task):
+        """Check the node's settings, without a request to the host cloud.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong.
+        """
+        driver_info.parse(task.node)
+        driver_info.console_type(task.node)
+
+    @METRICS.timer('QuintupleoConsole.start_console')
+    def start_console(self, task):
+        """Check that the host cloud gives a console.
+
+        Nothing has to be started. Ironic also calls this for each node with
+        a console when a conductor starts or takes the node over, and
+        disables the console of a node that raises: there nothing is asked.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong.
+        :raises: DriverOperationError if the host cloud gives no console.
+        """
+        if not task.node.console_enabled:
+            _url(task.node)
+
+    def stop_console(self, task):
+        """Do nothing: what gives access to a console runs out by itself.
+
+        :param task: a TaskManager instance containing the node to act on.
+        """
+
+    @METRICS.timer('QuintupleoConsole.get_console')
+    def get_console(self, task):
+        """Get a URL that opens the console for some minutes.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong.
+        :raises: DriverOperationError if the host cloud gives no console.
+        :returns: a dictionary with ``type`` and ``url``.
+        """
+        console_type = driver_info.console_type(task.node)
+        return {'type': _IRONIC_TYPES.get(console_type, console_type),
+                'url': _url(task.node)}
+
+
+def _url(node):
+    info = driver_info.parse(node)
+    console_type = driver_info.console_type(node)
+    with exceptions.translated(info):
+        host = cloud.get(info.credentials)
+        return host.console_url(host.server(info.server), console_type)

@@ -1,0 +1,237 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The deploy interface: the server is rebuilt with the wanted image.
+
+There is no ramdisk, no agent and no network for provisioning: the host cloud
+writes the disk. All of it happens in one step, in the conductor's thread.
+"""
+
+import time
+
+from ironic.common import exception
+from ironic.common import faults
+from ironic.common import states
+from ironic.conductor import task_manager
+from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base
+from ironic.drivers.modules import agent_base
+from ironic.drivers.modules import deploy_utils
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import compat
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import config_drive
+from quintupleo_power import course
+from quintupleo_power import deploy_image
+from quintupleo_power import disks
+from quintupleo_power import driver_info
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import images
+from quintupleo_power import instance_data
+from quintupleo_power import rescue_images
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+STEP = 'deploy'
+
+
+# Ironic's own rescue, too, boots an agent, whose heartbeats come here.
+class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
+                              base.DeployInterface):
+    """Deployment by Nova's rebuild."""
+
+    def get_properties(self):
+        """Return the properties of the interface.
+
+        :returns: dictionary of <property name>:<property description>.
+        """
+        return driver_info.COMMON_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoRebuildDeploy.validate')
+    def validate(self, task):
+        """Check that the image can be deployed on the server by a rebuild.
+
+        What an agent or a boot from the network takes is not asked for.
+
+        :param task: a task from TaskManager.
+        :raises: MissingParameterValue if a setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong, or Nova cannot
+            do it with this server.
+        """
+        node = task.node
+        info = driver_info.parse(node)
+        deploy_utils.validate_capabilities(node)
+        if not task.driver.storage.should_write_image(task):
+            raise exception.InvalidParameterValue(
+                f'Node {node.uuid} is to boot from a volume of its own, and a '
+                'rebuild deploys images: remove the volume target, or use '
+                'deploy_interface direct')
+        deploy_image.validate(task)
+        self._check(task, info, course.VALIDATED_MAX_AGE, fetch=False)
+
+    @staticmethod
+    def _check(task, info, max_age, fetch):
+        """Check server and config drive, as far as that can be done now."""
+        drive = config_drive.of_task(task, fetch)
+        with exceptions.translated(info, validating=True):
+            host = cloud.get(info.credentials)
+            server = host.server(info.server, max_age)
+            obstacle = host.rebuild_obstacle(server)
+            if obstacle:
+                raise transitions.Refused(
+                    f'Server {server.id} ({server.name}) cannot be deployed '
+                    f'by a rebuild: {obstacle}: use deploy_interface direct')
+            if drive:
+                instance_data.check(task.node, host.compute_version, server,
+                                    drive)
+
+    @METRICS.timer('QuintupleoRebuildDeploy.prepare')
+    @task_manager.require_exclusive_lock
+    def prepare(self, task):
+        """Check what came with the request, and power the node off.
+
+        An instance that is there boots from its disk without a conductor's
+        help: another one has nothing to prepare for it.
+
+        :param task: a task from TaskManager.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong, the config drive
+            cannot be used, or Nova cannot do it with this server.
+        :raises: DriverOperationError if the server did not get there.
+        """
+        if task.node.provision_state != states.DEPLOYING:
+            return
+        # Ironic keeps the config drive of a request after it has validated
+        # the node.
+        self._check(task, driver_info.parse(task.node),
+                    course.VALIDATED_MAX_AGE, fetch=True)
+        conductor_utils.node_power_action(task, states.POWER_OFF)
+
+    @METRICS.timer('QuintupleoRebuildDeploy.deploy')
+    @base.deploy_step(priority=100)
+    @task_manager.require_exclusive_lock
+    def deploy(self, task):
+        """Rebuild the server with the node's image and power it on.
+
+        To run it twice does no harm.
+
+        :param task: a task from TaskManager.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: NetworkError if the node does not get on its networks.
+        :raises: DriverOperationError if the host cloud does not do it, and
+            what Ironic raises if it cannot have the image.
+        """
+        node = task.node
+        info = driver_info.parse(node)
+        drive = config_drive.of_task(task)
+        image = _Image(task)
+        with exceptions.translated(info):
+            host = cloud.get(info.credentials)
+            # The rebuild has its own time, and finds it then.
+            image.provide(host, host.server(info.server))
+        # Both before the rebuild: Nova's config drive describes the ports,
+        # and what the boot interface refuses is to leave the disk alone.
+        task.driver.network.configure_tenant_networks(task)
+        task.driver.boot.prepare_instance(task)
+        with exceptions.translated(info):
+            server = host.server(info.server)
+            instance_data.check(node, host.compute_version, server, drive)
+            if drive.network_data:
+                instance_data.check_network(node, drive,
+                                            host.interfaces(server))
+            instance_data.note(node, server, drive)
+            with host.lent_key(server, drive.public_key) as key:
+                disks.rebuild(
+                    task, STEP, lambda node, info, host, server: {
+                        'imageRef': image.provide(host, server),
+                        **instance_data.members(
+                            node, host.compute_version, server, drive, key)})
+        deploy_image.forget(node)
+        conductor_utils.node_power_action(task, states.POWER_ON)
+        LOG.info('Node %(node)s was deployed by a rebuild of server '
+                 '%(server)s', {'node': node.uuid, 'server': server.id})
+
+    @METRICS.timer('QuintupleoRebuildDeploy.tear_down')
+    @task_manager.require_exclusive_lock
+    def tear_down(self, task):
+        """Power the node off and take it from the instance's networks.
+
+        Cleaning is what removes the instance from the disk.
+
+        :param task: a task from TaskManager.
+        :returns: DELETED of :mod:`ironic.common.states`.
+        :raises: MissingParameterValue or InvalidParameterValue if a setting
+            is missing or wrong.
+        :raises: DriverOperationError or NetworkError if the host cloud does
+            not do it.
+        """
+        conductor_utils.node_power_action(task, states.POWER_OFF)
+        task.driver.network.unconfigure_tenant_networks(task)
+        return states.DELETED
+
+    @METRICS.timer('QuintupleoRebuildDeploy.clean_up')
+    def clean_up(self, task):
+        """Remove what a deployment has left on this conductor.
+
+        :param task: a task from TaskManager.
+        :raises: what the boot interface raises if it cannot be cleaned up.
+        """
+        deploy_image.forget(task.node)
+        task.driver.boot.clean_up_instance(task)
+
+    def take_over(self, task):
+        """Do nothing: no conductor has anything that an instance needs.
+
+        :param task: a task from TaskManager.
+        """
+
+    @METRICS.timer('QuintupleoRebuildDeploy.tear_down_cleaning')
+    def tear_down_cleaning(self, task):
+        """Power the node off, as it is after a cleaning by an agent.
+
+        :param task: a task from TaskManager.
+        :raises: MissingParameterValue or InvalidParameterValue if a setting
+            is missing or wrong.
+        :raises: DriverOperationError if the server did not get there.
+        """
+        if task.node.fault != faults.CLEAN_FAILURE:
+            conductor_utils.node_power_action(task, states.POWER_OFF)
+
+
+class _Image:
+    """The image of a node's instance, and its like in the host cloud."""
+
+    def __init__(self, task):
+        self._task = task
+        self._checksum = deploy_image.checksum(task)
+
+    def provide(self, host, server):
+        """Tell the UUID that it has there, once it is there."""
+        machine = host.machine_properties(server)
+        if machine is None:
+            # As ``openstack quintupleo image create`` makes machines.
+            boot_mode = rescue_images.boot_mode(self._task.node, host, server)
+            machine = {**images.POWER_CUT,
+                       **images.BOOT_MODE_PROPERTIES[boot_mode]}
+        return host.instance_images.provide(
+            self._checksum, machine,
+            lambda: deploy_image.fetch(self._task, self._checksum),
+            time.monotonic() + CONF[GROUP].image_timeout,
+            CONF[GROUP].unused_instance_images)

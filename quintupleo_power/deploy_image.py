@@ -1,0 +1,154 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The image that a node is to be deployed with, from Ironic's point of view.
+
+It is fetched, checked and cached on the conductor by what Ironic's own deploy
+interfaces do that with (``ironic/drivers/modules/deploy_utils.py``), in the
+format that it has: what is sent to the host cloud is then no larger.
+"""
+
+from urllib import parse
+
+from ironic.common import checksum_utils
+from ironic.common import exception
+from ironic.common.glance_service import service_utils
+from ironic.common import image_service
+from ironic.common import images
+from ironic.drivers.modules import deploy_utils
+
+_SCHEMES = ('http', 'https', 'file')
+# Glance's names for the formats that Ironic finds. A partition table makes a
+# raw image one of its own.
+_FORMATS = {'raw': 'raw', 'gpt': 'raw', 'qcow2': 'qcow2'}
+
+
+def validate(task):
+    """Check, without fetching it, that a node has an image to deploy.
+
+    :param task: a task from TaskManager.
+    :raises: MissingParameterValue if there is none, or its checksum is
+        missing.
+    :raises: InvalidParameterValue if it cannot be deployed by a rebuild.
+    """
+    node = task.node
+    info = node.instance_info
+    href = info.get('image_source')
+    if not href:
+        raise exception.MissingParameterValue(
+            f'Node {node.uuid} has no image to deploy: set '
+            'instance_info/image_source')
+    if not service_utils.is_glance_image(href) and (
+            parse.urlparse(str(href)).scheme.lower() not in _SCHEMES):
+        raise exception.InvalidParameterValue(
+            f"Node {node.uuid}: instance_info/image_source '{href}' is "
+            'neither a UUID of an image in Glance nor a URL of '
+            f'{", ".join(_SCHEMES)}')
+    is_whole_disk = node.driver_internal_info.get('is_whole_disk_image')
+    if is_whole_disk is None:
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: Ironic cannot find out what image '
+            f"'{href}' is: see that it is there and may be read")
+    if not is_whole_disk:
+        raise exception.InvalidParameterValue(
+            f"Node {node.uuid}: image '{href}' is of a partition, with "
+            'kernel and ramdisk beside it, and a rebuild writes whole disks: '
+            'use an image of a whole disk, or deploy_interface direct')
+    _require_checksum(node, href)
+
+
+def _require_checksum(node, href):
+    info = node.instance_info
+    if service_utils.is_glance_image(href) or href.startswith('file:'):
+        # The one has it, of the other it is computed.
+        return
+    algorithm, value = (info.get(f'image_os_hash_{what}')
+                        for what in ('algo', 'value'))
+    if bool(algorithm) != bool(value) or not (
+            value or info.get('image_checksum')):
+        raise exception.MissingParameterValue(
+            f"Node {node.uuid}: image '{href}' needs its checksum: set "
+            'instance_info/image_os_hash_algo and image_os_hash_value, or '
+            'image_checksum')
+
+
+def checksum(task):
+    """Tell the checksum of a node's image, as its source or its user has it.
+
+    :param task: a task from TaskManager.
+    :returns: the algorithm and the checksum, as 'sha256:...'.
+    :raises: InvalidParameterValue if there is none that may be used, or what
+        Ironic raises if the source cannot be asked.
+    """
+    href = task.node.instance_info['image_source']
+    if service_utils.is_glance_image(href):
+        found = _of_glance(task, href)
+    elif href.startswith('file:'):
+        # Before anything of it is read.
+        image_service.FileImageService().validate_href(href)
+        found = task.node.instance_info
+    else:
+        found = task.node.instance_info
+    value, algorithm = checksum_utils.get_checksum_and_algo(
+        {key: found[key] for key in found
+         if found[key] is not None or key == 'image_checksum'})
+    if ':' in value:
+        algorithm, value = value.split(':', 1)
+    return f'{algorithm or "md5"}:{value}'.lower()
+
+
+def _of_glance(task, href):
+    image = images.image_show(task.context, href)
+    if image.get('os_hash_value'):
+        return {'image_os_hash_algo': image.get('os_hash_algo'),
+                'image_os_hash_value': image['os_hash_value']}
+    if not image.get('checksum'):
+        raise exception.InvalidParameterValue(
+            f"Node {task.node.uuid}: Glance has no checksum of image "
+            f"'{href}': wait until the image is active")
+    return {'image_source': href, 'image_checksum': image['checksum']}
+
+
+def fetch(task, wanted):
+    """Have a node's image on this conductor.
+
+    :param task: a task from TaskManager.
+    :param wanted: what :func:`checksum` told of it.
+    :returns: (path, format in Glance's words).
+    :raises: InvalidParameterValue if its format is neither raw nor qcow2.
+    :raises: InvalidImage or another exception of Ironic if it is not what it
+        should be, or cannot be fetched.
+    """
+    node = task.node
+    href = node.instance_info['image_source']
+    algorithm, value = wanted.split(':')
+    _, path, _ = deploy_utils.cache_instance_image(
+        task.context, node, force_raw=False,
+        expected_format=node.instance_info.get('image_disk_format'),
+        expected_checksum=value, expected_checksum_algo=algorithm)
+    # What Ironic has in its cache was not compared with this checksum, and
+    # others will trust it.
+    checksum_utils.validate_checksum(path, value, algorithm)
+    found = images.get_source_format(href, path)
+    if found not in _FORMATS:
+        raise exception.InvalidParameterValue(
+            f"Node {node.uuid}: image '{href}' is {found}, and a server is "
+            'rebuilt from raw or qcow2: convert it')
+    return path, _FORMATS[found]
+
+
+def forget(node):
+    """Remove what :func:`fetch` has left of a node's image.
+
+    :param node: an Ironic node.
+    """
+    deploy_utils.destroy_images(node.uuid)

@@ -1,0 +1,180 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Steps on a node's whole disk: wiped, kept, and brought back."""
+
+import time
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import utils as conductor_utils
+from oslo_config import cfg
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import config_drive
+from quintupleo_power import course
+from quintupleo_power import driver_info
+from quintupleo_power import empty_images
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import snapshots
+from quintupleo_power import instance_data
+from quintupleo_power import interrupted
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+
+def wipe(task):
+    """Give a node an empty disk and leave it powered off.
+
+    :param task: a TaskManager instance with an exclusive lock.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: DriverOperationError if the server has more than Nova wipes, or
+        was not wiped.
+    """
+    rebuild(task, 'wipe_disk', _wiping)
+    instance_data.forget(task.node)
+
+
+def rebuild(task, step, argument):
+    """Rebuild a node's server and leave it powered off.
+
+    :param task: a TaskManager instance with an exclusive lock.
+    :param step: the name of the step, for messages.
+    :param argument: function of (node, info, host, server) that returns the
+        members of Nova's ``rebuild``, ``imageRef`` among them.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: DriverOperationError if the server was not rebuilt.
+    """
+    carry_out(task, step, transitions.Request.REBUILD, argument)
+
+
+def carry_out(task, step, request, argument):
+    """Do what leaves a node powered off, within [quintupleo]image_timeout.
+
+    :param task: a TaskManager instance with an exclusive lock.
+    :param step: the name of the step, for messages.
+    :param request: a :class:`transitions.Request`.
+    :param argument: see :func:`course.fulfil`.
+    :returns: the :class:`host_cloud.servers.Server` afterwards.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: DriverOperationError if the server did not get there.
+    """
+    node = task.node
+    with interrupted.recorded(node, step):
+        server = course.fulfil(
+            node, request, CONF[GROUP].image_timeout,
+            course.NEVER, argument)
+        node.power_state = states.POWER_OFF
+    # Unlike a power request, a step saves this by itself: power sync would
+    # otherwise force the state from before it.
+    node.save()
+    return server
+
+
+def _wiping(node, info, host, server):
+    obstacle = host.wipe_obstacle(server)
+    if obstacle:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) cannot be wiped: {obstacle}')
+    image = {'imageRef': empty_images.find(node, info, host, server)}
+    if not instance_data.was_noted(node):
+        return image
+    # User data and the like of an instance go with its disk.
+    return {**image, **instance_data.members(
+        node, host.compute_version, server, config_drive.ConfigDrive(),
+        None)}
+
+
+def snapshot(task, name):
+    """Keep the content of a node's disks.
+
+    A machine that runs from its disk is powered off for it, and on again.
+
+    :param task: a TaskManager instance with an exclusive lock.
+    :param name: what to call it.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :raises: DriverOperationError if it was not made.
+    """
+    info, host = _enter(task, name)
+    deadline = time.monotonic() + CONF[GROUP].image_timeout
+    with exceptions.translated(info):
+        server = host.server(info.server)
+        host.snapshots.prepare(server, name)
+    runs = transitions.situation(server.state) in _RUNS
+    try:
+        server = carry_out(
+            task, 'snapshot', transitions.Request.SNAPSHOT,
+            lambda node, info, host, server: host.snapshots.body(
+                server, name))
+        with exceptions.translated(info):
+            host.snapshots.finish(server, name, deadline)
+    finally:
+        if runs:
+            conductor_utils.node_power_action(task, states.POWER_ON)
+
+
+# Out of PXE it would be the agent that starts again, or the wrong system.
+_RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
+
+
+def restore(task, name):
+    """Bring a node's disks back to a snapshot and leave it powered off.
+
+    :param task: a TaskManager instance with an exclusive lock.
+    :param name: what it is called.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :raises: DriverOperationError if there is no such snapshot, or the disks
+        were not brought back.
+    """
+    info, host = _enter(task, name)
+    deadline = time.monotonic() + CONF[GROUP].image_timeout
+    with exceptions.translated(info):
+        found = host.snapshots.require(host.server(info.server), name)
+    rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
+    with exceptions.translated(info):
+        host.snapshots.restore_volumes(found, deadline)
+
+
+def delete_snapshot(task, name):
+    """Remove a snapshot of a node; one that is not there is no mistake.
+
+    :param task: a TaskManager instance.
+    :param name: what it is called.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :raises: DriverOperationError if something of it stays.
+    """
+    info, host = _enter(task, name)
+    with exceptions.translated(info):
+        found = host.snapshots.find(host.server(info.server).id, name)
+        if found:
+            host.snapshots.delete(found)
+
+
+def _enter(task, name):
+    """Check a snapshot's name and connect with the node's host cloud."""
+    info = driver_info.parse(task.node)
+    if not isinstance(name, str) or not snapshots.NAMES.fullmatch(name):
+        raise exception.InvalidParameterValue(
+            f'Node {task.node.uuid}: the name of a snapshot has up to 40 '
+            'letters, digits, dots, dashes and underscores, and begins with a '
+            'letter or a digit')
+    with exceptions.translated(info):
+        return info, cloud.get(info.credentials)

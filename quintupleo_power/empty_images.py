@@ -1,0 +1,56 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The empty image that a node's disk is wiped with."""
+
+from oslo_config import cfg
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import errors
+from quintupleo_power import rescue_images
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+
+def find(node, info, host, server):
+    """Find the empty image for a node's server.
+
+    It is the one that the node names, or the one that the server was made
+    from if that is empty, which changes nothing else of the machine. A server
+    whose image is another one, such as a deployed system, goes back to the
+    configured one.
+
+    :param node: an Ironic node.
+    :param info: its :class:`driver_info.DriverInfo`.
+    :param host: its :class:`host_cloud.cloud.HostCloud`.
+    :param server: its :class:`host_cloud.servers.Server`.
+    :returns: the image's UUID.
+    :raises: InvalidParameterValue if the node's capabilities are wrong.
+    :raises: UnsuitableImage if the setting names no image that fits, or
+        another HostCloudError.
+    """
+    setting, reference = 'driver_info/quintupleo_empty_image', info.empty_image
+    if reference is None:
+        own = host.own_empty_image(server)
+        if own:
+            return own
+        option = ('empty_image_'
+                  f'{rescue_images.boot_mode(node, host, server)}')
+        setting, reference = f'[{GROUP}]{option}', CONF[GROUP][option]
+    try:
+        return host.rebuild_image(server, reference)
+    except (errors.NotFound, errors.NotUnique,
+            errors.UnsuitableImage) as exc:
+        raise errors.UnsuitableImage(
+            f'The empty image of {setting} cannot be used: {exc}; "openstack '
+            'quintupleo image create" makes empty images')

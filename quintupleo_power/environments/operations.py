@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the state table has, asked of servers without an Ironic."""
+
+import time
+
+from quintupleo_power.host_cloud import actions
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power import transitions
+
+# Seconds between two looks at a server at the most.
+_POLL_INTERVAL = 2.0
+# Seconds between two plans, and how many of them there are.
+_PAUSE = 1.0
+_PLANS = 5
+
+
+class Operations:
+    """Carries requests out with the servers of one project."""
+
+    def __init__(self, compute, timeout):
+        """Use a compute service.
+
+        :param compute: the compute :class:`host_cloud.service.Service`.
+        :param timeout: seconds that one request may take.
+        """
+        self._compute = compute
+        self._timeout = timeout
+        self._actions = actions.Actions(compute, _POLL_INTERVAL)
+
+    def read(self, server_id):
+        """Read a server when nothing is under way on it.
+
+        :param server_id: its UUID.
+        :returns: a :class:`host_cloud.servers.Server`.
+        :raises: HostCloudError
+        """
+        return self._read(server_id, time.monotonic() + self._timeout)
+
+    def stop(self, server_id):
+        """Bring a server to where a snapshot of it can be made.
+
+        :param server_id: its UUID.
+        :returns: the :class:`host_cloud.servers.Server`.
+        :raises: Refused or HostCloudError.
+        """
+        return self._repeat(server_id, lambda state: _plan(
+            state, transitions.Request.SNAPSHOT)[:-1])
+
+    def run(self, server_id, request, argument=None,
+            device=transitions.Device.DISK):
+        """Carry a request out.
+
+        :param server_id: its UUID.
+        :param request: a :class:`transitions.Request`.
+        :param argument: see :meth:`host_cloud.actions.Actions.send`.
+        :param device: the :class:`transitions.Device` to boot from.
+        :returns: the :class:`host_cloud.servers.Server` afterwards.
+        :raises: Refused or HostCloudError.
+        """
+        return self._repeat(
+            server_id, lambda state: _plan(state, request, device), argument)
+
+    def _repeat(self, server_id, plan, argument=None):
+        deadline = time.monotonic() + self._timeout
+        for number in range(_PLANS):
+            try:
+                return self._once(server_id, plan, argument, deadline)
+            except errors.PLAN_AGAIN as exc:
+                pause = max(_PAUSE * number, exc.retry_after)
+                if (number == _PLANS - 1
+                        or time.monotonic() + pause >= deadline):
+                    raise
+            time.sleep(pause)
+
+    def _once(self, server_id, plan, argument, deadline):
+        server = self._read(server_id, deadline)
+        under_way = None
+        for action in plan(server.state):
+            under_way = (
+                self._actions.follow(under_way, action, deadline, argument)
+                if under_way else
+                self._actions.send(server, action, deadline, argument))
+        return (self._actions.see_end(under_way, deadline) if under_way
+                else server)
+
+    def _read(self, server_id, deadline):
+        return self._actions.settle(
+            servers.read(self._compute, server_id), deadline)
+
+
+def _plan(state, request, device=transitions.Device.DISK):
+    return transitions.plan(state, request, device)

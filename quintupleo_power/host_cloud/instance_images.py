@@ -1,0 +1,230 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Images of the systems that servers are rebuilt from, each uploaded once.
+
+An image is found by its name, which is made of the checksum of its content
+and of the properties of the machine: two machines of different firmware need
+two. Only private images of the project count, which nobody else can put there.
+
+Who begins to upload one says so by an image without content. Who sees such
+an image of somebody else waits for it; of two that begin in the same moment
+the one whose image is younger gives way before a byte is sent. Should both
+go on nevertheless, as Glance's clock has whole seconds, both images are right
+and the older one is used from then on.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+import time
+
+from oslo_log import log
+
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import uploads
+
+LOG = log.getLogger(__name__)
+
+_TAG = 'quintupleo-instance'
+# What it was made of, for people, and the size by which it is known as whole.
+_CHECKSUM = 'quintupleo_checksum'
+_SIZE = 'quintupleo_size'
+# A server that is rebuilt from it gets a config drive, whether it was made
+# with one or not (required_by in nova/virt/configdrive.py).
+_CONFIG_DRIVE = {'img_config_drive': 'mandatory'}
+
+
+class InstanceImages:
+    """The images of systems of one project of a host cloud."""
+
+    # Seconds between two looks at what somebody else uploads.
+    PAUSE = 1.0
+    # An upload begins at once and makes its image "saving"; when it breaks
+    # off, Glance makes it "queued" again.
+    ABANDONED = 30.0
+    # What has no content for so long belongs to nobody any more.
+    LEFT = datetime.timedelta(days=1)
+
+    def __init__(self, compute, image):
+        """Use the services of a cloud.
+
+        :param compute: the compute :class:`service.Service`.
+        :param image: the image :class:`service.Service`.
+        """
+        self._compute = compute
+        self._image = image
+
+    def provide(self, checksum, machine, fetch, deadline, kept):
+        """Find the image of some content for a machine, or make it.
+
+        :param checksum: the content's checksum, with its algorithm.
+        :param machine: dict of the properties that make the machine.
+        :param fetch: function that returns the path of the content and its
+            format in Glance's words; it may take long.
+        :param deadline: a ``time.monotonic`` value.
+        :param kept: how many images that no server is made from may be left
+            when one has been made.
+        :returns: UUID of the image.
+        :raises: ActionTimeout if somebody else does not finish it, or
+            another HostCloudError.
+        """
+        properties = {**machine, **_CONFIG_DRIVE, _CHECKSUM: checksum}
+        name = _name(properties)
+        queued_since = {}
+        made = None
+        while True:
+            found = self._named(name)
+            whole = next(filter(_is_whole, found), None)
+            if whole:
+                break
+            under_way = [each for each in found
+                         if self._is_under_way(each, queued_since)]
+            if not under_way:
+                made = self._make(name, properties, fetch)
+                continue
+            if time.monotonic() >= deadline:
+                raise errors.ActionTimeout(
+                    f'Image {under_way[0]["id"]} ({name}) is being uploaded '
+                    f'since {under_way[0].get("created_at")} and is not '
+                    'done: delete it if nobody does that any more')
+            time.sleep(self.PAUSE)
+        if made == whole['id']:
+            self._remove_unused(whole, kept)
+        elif made:
+            self._delete(made)
+        return whole['id']
+
+    def _named(self, name):
+        """Read the images of a name, the oldest first."""
+        return sorted(
+            (each for each in self._own(name=name)
+             if each.get('name') == name), key=_age)
+
+    def _own(self, **filters):
+        """Read private images of the project; administrators see others'."""
+        return images.read_all(self._image, visibility='private',
+                               owner=self._image.project_id, **filters)
+
+    def _is_under_way(self, image, queued_since):
+        """Whether somebody is about to give an image its content.
+
+        :param queued_since: when each image without content was seen first,
+            by UUID; is added to.
+        """
+        if image.get('status') == 'saving':
+            return True
+        if image.get('status') != 'queued':
+            return False
+        now = time.monotonic()
+        if now - queued_since.setdefault(image['id'], now) < self.ABANDONED:
+            return True
+        self._delete(image['id'])
+        return False
+
+    def _make(self, name, properties, fetch):
+        """Make an image, unless somebody else was faster.
+
+        :returns: its UUID, or None.
+        """
+        path, disk_format = fetch()
+        size = os.path.getsize(path)
+        made = self._image.ask('/images', {
+            'name': name, 'visibility': 'private', 'tags': [_TAG],
+            'container_format': 'bare', 'disk_format': disk_format,
+            **properties, _SIZE: str(size)}, 'id', str)
+        try:
+            first = next((each['id'] for each in self._named(name)
+                          if _is_whole(each) or each.get('status') in (
+                              'queued', 'saving')), made)
+            if first != made:
+                self._delete(made)
+                return None
+            LOG.info('Uploading %(size)s bytes as image %(image)s (%(name)s)',
+                     {'size': size, 'image': made, 'name': name})
+            uploads.upload(self._image, made, path)
+        except BaseException:
+            # It may have content, and not the right one.
+            with contextlib.suppress(errors.HostCloudError):
+                self._delete(made)
+            raise
+        return made
+
+    def _delete(self, image_id):
+        with contextlib.suppress(errors.NotFound):
+            self._image.delete(f'/images/{image_id}')
+
+    def _remove_unused(self, newest, kept):
+        """Remove what no server is made from, but for the newest ones.
+
+        Of a server's image Nova itself reads the properties again when it
+        rescues the server, and releases before 2024.1 fail without it.
+
+        :param newest: the image that was made just now.
+        :param kept: how many of them may stay.
+        """
+        try:
+            unused = 0
+            for image in sorted(self._own(tag=_TAG), key=_age,
+                                reverse=True):
+                if not _is_whole(image):
+                    if _moment(newest) - _moment(image) > self.LEFT:
+                        self._remove(image)
+                elif image['id'] != newest['id'] and not self._is_used(image):
+                    unused += 1
+                    if unused > kept:
+                        self._remove(image)
+        except (errors.HostCloudError, ValueError) as exc:
+            LOG.warning('Which images of systems no server is made from '
+                        'could not be found out, and is tried after the next '
+                        'upload: %s', exc)
+
+    def _is_used(self, image):
+        return bool(self._compute.get('/servers', 'servers', list,
+                                      image=image['id'], limit=1))
+
+    def _remove(self, image):
+        try:
+            self._delete(image['id'])
+            LOG.info('Removed image %(image)s (%(name)s), which no server is '
+                     'made from',
+                     {'image': image['id'], 'name': image.get('name')})
+        except errors.HostCloudError as exc:
+            # Where disks are clones of images, Glance keeps those in use.
+            LOG.warning('Image %(image)s (%(name)s) could not be removed, '
+                        'which is tried again after the next upload: '
+                        '%(reason)s',
+                        {'image': image['id'], 'name': image.get('name'),
+                         'reason': exc})
+
+
+def _name(properties):
+    text = json.dumps(properties, sort_keys=True)
+    return f'{_TAG}-{hashlib.sha256(text.encode()).hexdigest()}'
+
+
+def _is_whole(image):
+    return (image.get('status') == 'active'
+            and str(image.get('size')) == image.get(_SIZE))
+
+
+def _age(image):
+    return image.get('created_at') or '', image['id']
+
+
+def _moment(image):
+    """When an image was made, by Glance's clock."""
+    return datetime.datetime.fromisoformat(
+        (image.get('created_at') or '')[:19])

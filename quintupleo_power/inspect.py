@@ -1,0 +1,179 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The inspect interface: what the host cloud tells becomes the node's."""
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base
+from ironic.drivers.modules import inspect_utils
+from ironic import objects
+from oslo_log import log
+
+from quintupleo_power import compat
+from quintupleo_power import driver_info
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import interfaces
+from quintupleo_power import machine
+
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+
+class QuintupleoInspect(base.InspectInterface):
+    """Inspection of a Nova server from outside, in whatever state it is."""
+
+    def get_properties(self):
+        """Return the properties of the interface.
+
+        :returns: dictionary of <property name>:<property description>.
+        """
+        return driver_info.COMMON_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoInspect.validate')
+    def validate(self, task):
+        """Check the node's settings, without a request to the host cloud.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong.
+        """
+        driver_info.parse(task.node)
+
+    @METRICS.timer('QuintupleoInspect.inspect_hardware')
+    def inspect_hardware(self, task):
+        """Read what the server is and write it to the node.
+
+        Properties and capabilities are brought up to date, ports and traits
+        that are missing are added; what else there is stays. Nothing changes
+        in the host cloud.
+
+        :param task: a task from TaskManager.
+        :raises: MissingParameterValue if a required setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong, or the node would
+            have more traits than Ironic takes.
+        :raises: HardwareInspectionFailure if the host cloud does not tell
+            what is essential, or what is found cannot be kept.
+        :raises: SwiftOperationError if Ironic keeps inventories in Swift, and
+            that does not take it.
+        :returns: MANAGEABLE of :mod:`ironic.common.states`.
+        """
+        node = task.node
+        info = driver_info.parse(node)
+        ports = objects.Port.list_by_node_id(task.context, node.id)
+        known_macs = {port.address.lower() for port in ports}
+        # All of it is read before any of it is written.
+        with exceptions.translated(
+                info, failure=exception.HardwareInspectionFailure):
+            host = cloud.get(info.credentials)
+            found = _look(host, host.server(info.server))
+            missing = [card for card in found.cards
+                       if card.mac not in known_macs]
+            names = host.network_names({card.network_id for card in missing}
+                                       ) if missing else {}
+        properties = found.properties(node.properties)
+        _add_traits(task, found)
+        for card in missing:
+            _add_port(task, found, card, names.get(card.network_id))
+        _warn_of_ignored_macs(node, found)
+        inspect_utils.store_inspection_data(
+            node, found.inventory(properties), {}, task.context)
+        node.properties = properties
+        node.save()
+        LOG.info('Node %(node)s: server %(server)s was inspected: '
+                 '%(properties)s',
+                 {'node': node.uuid, 'server': found.server_id,
+                  'properties': properties})
+        return states.MANAGEABLE
+
+    def abort(self, task):
+        """Leave everything as it is: nothing goes on after an inspection.
+
+        Ironic calls this when one has failed, and would otherwise clean up
+        after a ramdisk that was never booted.
+
+        :param task: a task from TaskManager.
+        """
+
+
+def _look(host, server):
+    """Read all that is told of a server.
+
+    :param host: its host cloud.
+    :param server: its server.
+    :returns: a :class:`machine.Machine`.
+    """
+    flavor = host.flavor(server)
+    return machine.Machine(
+        server_id=server.id, cpus=flavor.vcpus, memory_mb=flavor.ram,
+        local_gb=host.root_disk(server, flavor),
+        cpu_arch=host.architecture(server, flavor),
+        boot_mode=host.boot_mode(server),
+        secure_boot=host.secure_boot(server),
+        traits=flavor.required_traits, cards=tuple(host.interfaces(server)))
+
+
+def _add_traits(task, found):
+    """Give a node the traits that it lacks.
+
+    :raises: InvalidParameterValue if they are more than Ironic takes.
+    """
+    kept = objects.TraitList.get_by_node_id(task.context, task.node.id)
+    for name in sorted(found.known_traits - set(kept.get_trait_names())):
+        objects.Trait(task.context, node_id=task.node.id, trait=name).create()
+    passed_over = sorted(set(found.traits) - found.known_traits)
+    if passed_over:
+        LOG.info('Node %(node)s does not get these traits of its flavor, '
+                 'which are unknown here: %(traits)s',
+                 {'node': task.node.uuid, 'traits': ', '.join(passed_over)})
+
+
+def _add_port(task, found, card, network_name):
+    """Make a port for a network card, unless its MAC address is taken."""
+    port = objects.Port(
+        task.context, node_id=task.node.id, address=card.mac,
+        physical_network=machine.physical_network(card.network_id,
+                                                  network_name))
+    try:
+        port.create()
+    except exception.MACAlreadyExists:
+        other = objects.Port.get_by_address(task.context, card.mac)
+        owner = objects.Node.get_by_id(task.context, other.node_id)
+        _tell(task.node, (
+            f'No port was made for MAC address {card.mac} of server '
+            f'{found.server_id}, as it is that of port {other.uuid} of node '
+            f'{owner.uuid}: delete that port, or correct '
+            'driver_info/quintupleo_server of the wrong node of the two, and '
+            'inspect again'))
+        return
+    LOG.info('Node %(node)s got port %(port)s for MAC address %(mac)s',
+             {'node': task.node.uuid, 'port': port.uuid, 'mac': card.mac})
+
+
+def _warn_of_ignored_macs(node, found):
+    for mac in found.ignored_macs:
+        _tell(node, (
+            f'MAC address {mac} of server {found.server_id} begins with '
+            f'{interfaces.IGNORED_MAC}, as Neutron chooses them, and newer '
+            'releases of ironic-python-agent pass over such a network card: '
+            'give the server a port with another MAC address, for example '
+            'one that begins with 52:54:00, and inspect again'))
+
+
+def _tell(node, sentence):
+    """Put a sentence into the log and the node's history."""
+    LOG.warning('Node %(node)s: %(sentence)s',
+                {'node': node.uuid, 'sentence': sentence})
+    conductor_utils.node_history_record(
+        node, event=sentence, event_type=states.INTROSPECTION)

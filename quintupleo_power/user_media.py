@@ -1,0 +1,79 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Any ISO in a node's virtual CD-ROM drive, as a user puts it there."""
+
+from ironic.common import boot_devices
+from ironic.common import exception
+
+from quintupleo_power import boot_iso
+from quintupleo_power import driver_info
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power import rescue_images
+from quintupleo_power import transitions
+from quintupleo_power import virtual_media
+
+
+def attach(task, device_type, image_url):
+    """Put an ISO into the drive, in place of one that a user put there.
+
+    Nothing happens to the machine: it boots from the ISO as soon as it boots
+    with boot device cdrom.
+
+    :param task: a task from TaskManager.
+    :param device_type: 'cdrom'.
+    :param image_url: URL of the ISO.
+    :raises: InvalidParameterValue or MissingParameterValue if it cannot be
+        booted, Ironic needs the drive, or a setting is wrong or missing.
+    :raises: what Ironic raises if the ISO cannot be fetched.
+    :raises: DriverOperationError if the host cloud does not take it.
+    """
+    node = task.node
+    _check(node, [device_type])
+    info = driver_info.parse(node)
+    with exceptions.translated(info):
+        host = cloud.get(info.credentials)
+        server = host.server(info.server)
+        obstacle = (transitions.NO_CDROM if server.network_first
+                    else host.rescue_obstacle(server))
+        if obstacle:
+            raise transitions.Refused(
+                f'Server {server.id} ({server.name}) cannot be booted from '
+                f'an ISO: {obstacle}')
+        boot_mode = rescue_images.boot_mode(node, host, server)
+    with boot_iso.fetched(task, image_url) as path:
+        virtual_media.insert(node, virtual_media.Purpose.USER, boot_mode,
+                             path)
+
+
+def detach(task, device_types):
+    """Take an ISO out of the drive; an empty one is no mistake.
+
+    :param task: a task from TaskManager.
+    :param device_types: list of 'cdrom', or None for all that there are.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if there is no such drive, Ironic needs
+        what is in it, or a setting is wrong.
+    """
+    _check(task.node, device_types or ())
+    virtual_media.eject(task.node)
+
+
+def _check(node, device_types):
+    for device_type in device_types:
+        if device_type != boot_devices.CDROM:
+            raise exception.InvalidParameterValue(
+                f"Node {node.uuid} has no virtual media of type "
+                f"'{device_type}', only {boot_devices.CDROM}, which is what "
+                'a rescue of Nova adds to a server')
+    virtual_media.require_free(node)

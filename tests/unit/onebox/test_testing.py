@@ -1,0 +1,113 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tests of how the tests are run."""
+
+import contextlib
+
+import pytest
+
+from onebox import ironic
+from onebox import progress
+from onebox import releases
+from onebox import system
+from onebox import testing
+
+FUNCTIONAL = testing.REPOSITORY / 'tests' / 'functional'
+
+
+@pytest.fixture
+def tests(tmp_path, monkeypatch):
+    monkeypatch.setenv('QUINTUPLEO_STATE_DIR', str(tmp_path / 'state'))
+    return testing.Tests(progress.Progress('tests'), [], testing._choose([]))
+
+
+def _chosen(paths):
+    """The test files that pytest would take."""
+    words = [str(path) for path in paths]
+    left_out = [word.removeprefix('--ignore=') for word in words
+                if word.startswith('--ignore=')]
+    found = set()
+    for path in paths:
+        if path == FUNCTIONAL:
+            found |= {str(each) for each in FUNCTIONAL.glob('test_*.py')}
+        elif str(path).startswith(str(FUNCTIONAL)):
+            found.add(str(path))
+    return found - set(left_out)
+
+
+def test_two_halves_are_the_whole(tests):
+    halves = [_chosen(tests._paths('functional', releases.NEWEST, part))
+              for part in (1, 2)]
+    whole = _chosen(tests._paths('functional', releases.NEWEST, None))
+    assert whole == {str(path) for path in FUNCTIONAL.glob('test_*.py')}
+    assert halves[0] | halves[1] == whole
+    assert halves[1] and not halves[0] & halves[1]
+
+
+def test_second_half_is_printed_after_the_first(tests, capfd):
+    def first(lane):
+        tests._call(['echo', 'one'], lane)
+
+    def second(lane):
+        tests._call(['echo', 'two'], lane)
+        tests._call(['sh', '-c', 'echo three $QUINTUPLEO_STATE_DIR >&2'], lane)
+
+    tests._two_at_once('both', first, second)
+    printed = capfd.readouterr().out
+    assert [line for line in printed.splitlines() if line[0] != '['] == [
+        'one', 'two', f'three {tests.state}/second']
+
+
+@pytest.mark.parametrize('failing', [(1, 0), (0, 1), (1, 1)])
+def test_each_half_is_run_though_the_other_fails(tests, capfd, failing):
+    def half(number):
+        def run(lane):
+            tests._call(['echo', f'half {number}'], lane)
+            if failing[number]:
+                raise system.Error(f'{number} failed')
+        return run
+
+    with pytest.raises(system.Error, match=f'{failing.index(1)} failed'):
+        tests._two_at_once('both', half(0), half(1))
+    printed = capfd.readouterr().out
+    assert 'half 0' in printed and 'half 1' in printed
+
+
+def test_cloud_is_installed_before_two_are_made(tests, monkeypatch):
+    begun = []
+
+    @contextlib.contextmanager
+    def cloud(lane):
+        begun.append('up')
+        yield
+
+    @contextlib.contextmanager
+    def namespace(name):
+        yield ()
+
+    monkeypatch.setattr(system, 'install_packages',
+                        lambda names, log: begun.extend(names))
+    monkeypatch.setattr(tests, '_prepared', lambda: [])
+    monkeypatch.setattr(tests, '_cloud', cloud)
+    monkeypatch.setattr(testing, 'namespace', namespace)
+    monkeypatch.setattr(tests, '_minicloud',
+                        lambda lane, word, *words: begun.append(word))
+    tests._functional()
+    assert begun == [*ironic.PACKAGES, 'install', 'up', 'up']
+
+
+def test_a_second_run_is_refused(tests, capsys, monkeypatch):
+    monkeypatch.setattr(system, 'require_root', lambda: None)
+    with system.lock(tests.state / 'lock', 'A run of these tests'):
+        assert testing.main(['lint']) == 1
+    assert 'A run of these tests is already running' in capsys.readouterr().err

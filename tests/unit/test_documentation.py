@@ -1,0 +1,206 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the documentation names is there: messages, commands, options, files.
+
+Only the source is read, so that a name that is gone from it fails here.
+"""
+
+import ast
+import configparser
+import functools
+import pathlib
+import re
+
+import pytest
+
+from quintupleo_power import conf
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PAGES = sorted([*REPOSITORY.glob('*.rst'),
+                *(REPOSITORY / 'doc' / 'source').rglob('*.rst')])
+TROUBLESHOOTING = REPOSITORY / 'doc/source/user/troubleshooting.rst'
+PYTHON = sorted((REPOSITORY / 'quintupleo_power').rglob('*.py'))
+SHELL = [REPOSITORY / 'devstack' / 'lib' / 'quintupleo']
+
+GAP = '...'
+# A template with fewer words of its own would fit anything.
+LEAST_WORDS = 2
+
+
+def messages():
+    """The messages that the page of troubleshooting quotes."""
+    blocks = re.findall(r'^   :class: message\n\n((?:   .*\n)+)',
+                        TROUBLESHOOTING.read_text(), re.MULTILINE)
+    return [' '.join(block.split()) for block in blocks]
+
+
+def _template(node):
+    """A text in the source, with gaps where it is filled in; or None."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.sub(r'%\(\w+\)[sd]|%[sd]|\{\w*\}', GAP, node.value)
+    if isinstance(node, ast.JoinedStr):
+        return ''.join(_template(value) or GAP for value in node.values)
+    if isinstance(node, ast.BinOp):
+        if isinstance(node.op, ast.Mod):
+            return _template(node.left)
+        sides = [_template(node.left), _template(node.right)]
+        if isinstance(node.op, ast.Add) and any(sides):
+            return ''.join(side or GAP for side in sides)
+    return None
+
+
+def _shell_templates(text):
+    for words in re.findall(r'\bdie \$LINENO ((?:"(?:\\.|[^"\\])*"|\\\n|\s)+)',
+                            text):
+        told = ' '.join(re.findall(r'"((?:\\.|[^"\\])*)"', words))
+        yield re.sub(r'\$\{?\w+\}?|\$\(.*?\)', GAP,
+                     told).replace('\\"', '"')
+
+
+@functools.cache
+def templates():
+    """All sentences of the source, cut at their gaps."""
+    found = set()
+    for path in PYTHON:
+        found |= {_template(node)
+                  for node in ast.walk(ast.parse(path.read_text()))}
+    for path in SHELL:
+        found |= set(_shell_templates(path.read_text()))
+    # The name of the section is a constant of the source.
+    found = {' '.join(template.split()).replace(f'[{GAP}]',
+                                                f'[{conf.GROUP}]')
+             for template in found if template}
+    return [template.split(GAP) for template in found
+            if len(re.findall(r'[a-z]{2,}', template)) >= LEAST_WORDS]
+
+
+def _fillings(parts, text):
+    """What fills the gaps between parts in a text; None if it is another."""
+    if len(parts) == 1:
+        return [] if parts[0] == text else None
+    first, *middle, last = parts
+    if len(text) < len(first) + len(last) or not (
+            text.startswith(first) and text.endswith(last)):
+        return None
+    text = text[len(first):len(text) - len(last)]
+    fillings = []
+    for part in middle:
+        filling, found, text = text.partition(part) if part else ('', '', text)
+        if part and not found:
+            return None
+        fillings.append(filling)
+    return [*fillings, text]
+
+
+@functools.cache
+def is_printed(message):
+    """Tell whether the source has a sentence, and those that fill its gaps.
+
+    Of several sentences in one, such as a refusal and its reason, each has
+    to be there.
+    """
+    for text in (message, message.removeprefix(f'Node {GAP}: ')):
+        for parts in templates():
+            fillings = _fillings(parts, text)
+            if fillings is not None and all(
+                    _is_value(filling) or is_printed(filling)
+                    for filling in fillings):
+                return True
+    return False
+
+
+def _is_value(filling):
+    return len(filling.split()) <= 1 or not re.search(r'\w', filling)
+
+
+@pytest.mark.parametrize('message', messages())
+def test_a_message_of_the_page_is_printed_by_the_source(message):
+    assert is_printed(message)
+
+
+@pytest.mark.parametrize('message', messages())
+def test_a_message_with_another_word_is_not_found(message):
+    words = re.findall(r'[a-z]{3,}', message)
+    word = max(words, key=len)
+
+    assert not is_printed(message.replace(word, f'{word}x y'))
+
+
+def test_the_page_quotes_messages_of_each_kind():
+    assert len(messages()) > 40
+
+
+def _named(expression):
+    """What an expression finds in the pages, with the page."""
+    return sorted({(name, str(path.relative_to(REPOSITORY)))
+                   for path in PAGES
+                   for name in re.findall(expression, path.read_text())})
+
+
+def _commands():
+    parser = configparser.ConfigParser(delimiters='=')
+    parser.read(REPOSITORY / 'setup.cfg')
+    return [line.partition('=')[0].strip().replace('_', ' ') for line in
+            parser['entry_points']['openstack.quintupleo.v1'].split('\n')
+            if line]
+
+
+@pytest.mark.parametrize(('words', 'page'), _named(
+    r'openstack(?: --os-cloud \w+)?\s+(quintupleo(?:[ \n]+[a-z]+)+)'))
+def test_a_command_of_a_page_exists(words, page):
+    words = ' '.join(words.split())
+
+    # What follows is an argument, or the rest of a sentence.
+    assert any(f'{words} '.startswith(f'{command} ')
+               or f'{command} '.startswith(f'{words} ')
+               for command in _commands())
+
+
+@pytest.mark.parametrize(('name', 'page'),
+                         _named(r'\[quintupleo\](\w+)'))
+def test_an_option_of_a_page_exists(name, page):
+    assert name in {opt.dest for opt in conf.list_opts()[0][1]}
+
+
+@pytest.mark.parametrize(('name', 'page'), _named(
+    r'(?:driver_info/|driver-info )(quintupleo_\w+)'))
+def test_a_key_of_driver_info_of_a_page_is_read(name, page):
+    source = (REPOSITORY / 'quintupleo_power/driver_info.py').read_text()
+
+    assert f"'{name}'" in source
+
+
+@pytest.mark.parametrize(('name', 'page'), _named(
+    # NAME stands for one that the reader chooses.
+    r'(?<![\w/.-])(?![\w/]*NAME)((?:benchmarks|devstack|etc|playbooks|'
+    r'quintupleo_power|releasenotes|tests|tools)/[\w./-]*\w)'))
+def test_a_file_of_a_page_is_there(name, page):
+    assert (REPOSITORY / name).exists()
+
+
+@pytest.mark.parametrize(('name', 'page'), _named(r'\b(QUINTUPLEO_[A-Z_]+\w)'))
+def test_a_variable_of_a_page_is_read(name, page):
+    source = [path for folder in ('devstack', 'tests', 'tools', 'benchmarks')
+              for path in (REPOSITORY / folder).rglob('*')
+              if path.is_file() and path.suffix != '.pyc']
+
+    assert any(name in path.read_text(errors='replace') for path in source)
+
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_nothing_stands_before_a_directive(page):
+    # docutils takes what does for text, and Sphinx does not warn of it.
+    assert not [line for line in page.read_text().splitlines()
+                if re.search(r'(^|[^`])\.\. [\w-]+::', line)
+                and not re.match(r'[ *#-]*\.\. ', line)]

@@ -1,0 +1,255 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Images of systems in the host cloud: one each, whoever begins."""
+
+import os
+import tempfile
+
+import requests
+
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
+from tests.unit import base
+
+CONTENT = b'a whole disk'
+SUM = 'sha256:' + 'a' * 64
+MACHINE = {'hw_firmware_type': 'uefi', 'os_shutdown_timeout': '0'}
+
+
+class InstanceImagesTestCase(base.DriverTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.validate()
+        host, = cloud._clouds.values()
+        self.images = host.instance_images
+        handle, self.path = tempfile.mkstemp()
+        with os.fdopen(handle, 'wb') as target:
+            target.write(CONTENT)
+        self.addCleanup(os.unlink, self.path)
+        self.fetched = 0
+        self.host_cloud.forget_requests()
+
+    def fetch(self):
+        self.fetched += 1
+        return self.path, 'qcow2'
+
+    def provide(self, checksum=SUM, machine=None, kept=5, fetch=None):
+        return self.images.provide(
+            checksum, MACHINE if machine is None else machine,
+            fetch or self.fetch, self.clock.now + 100, kept)
+
+    def all(self):
+        return [each for each in self.host_cloud.images.values()
+                if 'quintupleo-instance' in each.get('tags', ())]
+
+    def other(self, status='saving', **values):
+        """Let somebody else have begun with the same image."""
+        before = set(self.host_cloud.images)
+        self.provide()
+        made, = set(self.host_cloud.images) - before
+        image = self.host_cloud.images[made]
+        image.update(status=status, **values)
+        self.fetched = 0
+        self.host_cloud.forget_requests()
+        return image
+
+    def uploads(self):
+        return sum(each.startswith('PUT')
+                   for each in self.host_cloud.requests)
+
+
+class OneTestCase(InstanceImagesTestCase):
+
+    def test_it_is_made_private_for_the_machine_with_a_config_drive(self):
+        found = self.provide()
+        image, = self.all()
+        self.assertEqual(
+            (found, 'private', 'active', 'qcow2', 'uefi', '0', 'mandatory',
+             len(CONTENT)),
+            (image['id'], *(image[name] for name in (
+                'visibility', 'status', 'disk_format', 'hw_firmware_type',
+                'os_shutdown_timeout', 'img_config_drive', 'size'))))
+
+    def test_next_time_one_request_finds_it(self):
+        first = self.provide()
+        self.host_cloud.forget_requests()
+        self.assertEqual((first, 1), (self.provide(), self.fetched))
+        self.assertEqual(['GET /v2/images'], self.host_cloud.requests)
+
+    def test_other_content_or_machine_is_another_image(self):
+        found = {self.provide(), self.provide(checksum='sha512:b'),
+                 self.provide(machine={})}
+        self.assertEqual(3, len(found))
+
+    def test_image_that_others_share_is_not_taken(self):
+        image = self.other(status='active')
+        image['visibility'] = 'shared'
+        self.assertNotEqual(image['id'], self.provide())
+        self.assertEqual(1, self.uploads())
+
+    def test_image_of_another_project_is_not_taken(self):
+        image = self.other(status='active')
+        image['owner'] = 'b' * 32
+        self.assertNotEqual(image['id'], self.provide())
+        self.assertEqual(1, self.uploads())
+
+    def test_image_of_another_size_is_not_taken(self):
+        image = self.other(status='active', size=0)
+        self.assertNotEqual(image['id'], self.provide())
+
+    def test_content_that_cannot_be_fetched_leaves_nothing(self):
+        def fails():
+            raise ZeroDivisionError
+        self.assertRaises(ZeroDivisionError, self.provide, fetch=fails)
+        self.assertEqual([], self.all())
+
+    def test_upload_that_breaks_leaves_nothing(self):
+        for answer in (503, requests.exceptions.ConnectionError('reset')):
+            self.host_cloud.fail('PUT', '/file$', answer)
+            self.assertRaises(errors.HostCloudError, self.provide)
+            self.assertEqual([], self.all())
+        self.provide()
+        self.assertEqual(1, len(self.all()))
+
+    def test_upload_of_nothing_leaves_nothing(self):
+        # As when keystoneauth sends it again after the file's end.
+        self.host_cloud.fail('PUT', '/file$', {}, carried_out=True)
+        before = self.host_cloud.add_image
+
+        def smaller(*args, **kwargs):
+            image = before(*args, **kwargs)
+            self.host_cloud.fail('GET', f'/images/{image["id"]}$', {
+                'id': image['id'], 'status': 'active', 'size': 0})
+            return image
+        self.host_cloud.add_image = smaller
+        error = self.assertRaises(errors.ServerError, self.provide)
+        self.assertIn('0 bytes', str(error))
+        self.assertEqual([], self.all())
+
+    def test_project_that_may_not_upload(self):
+        self.host_cloud.fail('POST', '/images$', (403, 'Forbidden'))
+        self.assertRaises(errors.Forbidden, self.provide)
+
+    def test_quota_of_glance(self):
+        self.host_cloud.fail('PUT', '/file$', (413, 'Over quota'))
+        self.assertRaises(errors.BadRequest, self.provide)
+        self.assertEqual([], self.all())
+
+
+class RaceTestCase(InstanceImagesTestCase):
+
+    def test_upload_of_somebody_else_is_waited_for(self):
+        image = self.other()
+        looks = []
+
+        def sleep(seconds):
+            self.clock.now += seconds
+            looks.append(seconds)
+            if len(looks) == 3:
+                image['status'] = 'active'
+        self.clock.sleep = sleep
+        self.assertEqual(image['id'], self.provide())
+        self.assertEqual((0, 0, 3), (self.fetched, self.uploads(),
+                                     len(looks)))
+
+    def test_upload_that_does_not_end(self):
+        image = self.other()
+        error = self.assertRaises(errors.ActionTimeout, self.provide)
+        self.assertIn(image['id'], str(error))
+        self.assertIn('delete it', str(error))
+
+    def test_upload_that_nobody_goes_on_with_is_removed(self):
+        image = self.other(status='queued', size=None)
+        found = self.provide()
+        self.assertNotEqual(image['id'], found)
+        self.assertEqual([found], [each['id'] for each in self.all()])
+
+    def test_who_begins_second_gives_way_before_a_byte_is_sent(self):
+        ids = []
+
+        def slow():
+            # Somebody else comes first while this one fetches.
+            if not ids:
+                ids.append(self.other()['id'])
+                self.host_cloud.images[ids[0]]['created_at'] = '2025'
+            return self.fetch()
+
+        def sleep(seconds):
+            self.host_cloud.images[ids[0]]['status'] = 'active'
+        self.clock.sleep = sleep
+        self.assertEqual(ids, [self.provide(fetch=slow)])
+        self.assertEqual(ids, [each['id'] for each in self.all()])
+        self.assertEqual(0, self.uploads())
+
+    def test_two_that_both_went_on_agree_on_the_older_one(self):
+        ids = []
+        put = self.host_cloud._glance
+
+        def during_the_upload(request, context):
+            if request.method == 'PUT' and not ids:
+                ids.append(None)
+                mine, = self.all()
+                other = self.host_cloud.add_image(**{
+                    **mine, 'created_at': '2025', 'status': 'active',
+                    'size': len(CONTENT)})
+                # add_image gives way to an id that it is given.
+                ids[0] = other['id'] = 'f' * 8
+                self.host_cloud.images['f' * 8] = other
+                self.host_cloud.images[mine['id']] = mine
+            return put(request, context)
+        self.host_cloud._glance = during_the_upload
+        self.assertEqual(ids, [self.provide()])
+        self.assertEqual(ids, [each['id'] for each in self.all()])
+
+
+class UnusedTestCase(InstanceImagesTestCase):
+
+    def make(self, *sums, kept=1):
+        for number in sums:
+            self.clock.now += 1
+            yield self.provide(f'sha256:{number}', kept=kept)
+
+    def test_newest_stay_and_those_that_servers_are_made_from(self):
+        first, = self.make(1)
+        self.server.image = first
+        found = list(self.make(2, 3, 4))
+        # The last one is about to be used; one more may stay.
+        self.assertEqual({first, *found[1:]},
+                         {each['id'] for each in self.all()})
+
+    def test_none_is_looked_at_where_none_was_uploaded(self):
+        list(self.make(1, 2))
+        self.host_cloud.forget_requests()
+        list(self.make(1))
+        self.assertEqual(['GET /v2/images'], self.host_cloud.requests)
+
+    def test_what_cannot_be_removed_keeps_nobody_from_anything(self):
+        for path, answer in (('/images/', (409, 'in use')),
+                             ('/images/', 503)):
+            self.host_cloud.fail('DELETE', path, answer, times=9)
+            found = list(self.make(answer, f'{answer}-2', kept=0))
+            self.assertEqual(2, len(set(found)))
+            self.host_cloud.stop_failing()
+        self.host_cloud.fail('GET', '/servers', 503, times=99)
+        found = list(self.make(7, kept=0))
+        self.assertIn(found[0], [each['id'] for each in self.all()])
+
+    def test_what_has_no_content_for_a_day_is_removed(self):
+        left = self.other(status='queued')
+        left.update(name='quintupleo-instance-old', created_at='2025-01-01T')
+        self.provide('sha256:9')
+        self.assertIn(left, self.all())
+        left['created_at'] = '2025-01-01T00:00:00Z'
+        self.provide('sha256:8')
+        self.assertNotIn(left, self.all())
