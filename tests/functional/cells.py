@@ -59,6 +59,8 @@ NOT_MET = {
 WITH_GUESTS = {
     (Situation.SHUTOFF, 'on_disk'), (Situation.SHUTOFF, 'on_pxe'),
     (Situation.SHUTOFF, 'off'),
+    (Situation.SHUTOFF, 'rebuild'), (Situation.SHUTOFF, 'snapshot'),
+    (Situation.ACTIVE, 'rebuild'), (Situation.ACTIVE, 'snapshot'),
     (Situation.ACTIVE, 'off'), (Situation.ACTIVE, 'reboot_disk'),
     (Situation.ACTIVE, 'reboot_pxe'),
     (Situation.RESCUE, 'off'), (Situation.RESCUE, 'reboot_disk'),

@@ -65,6 +65,9 @@ check_provision_state_interval = 1
 sync_power_state_interval = 1
 sync_local_state_interval = 2
 
+[deploy]
+http_url = {published}
+
 [quintupleo]
 poll_interval = 0.5
 server_list_max_age = 0.5
@@ -150,11 +153,12 @@ class Pair:
     :ivar database: the :class:`relay.Relay` before the database.
     """
 
-    def __init__(self, service, cloud_state=None):
+    def __init__(self, service, published, cloud_state=None):
         """Prepare the files.
 
         :param service: a configured :class:`onebox.ironic.Ironic`; lends
             its Python environment and its configuration.
+        :param published: URL of what the conductors publish.
         :param cloud_state: state folder of the cloud, if not the usual one.
         """
         self._service = service
@@ -169,7 +173,7 @@ class Pair:
         self.nova = relay.Relay(('127.0.0.1', settings.PORTS['nova']))
         self.database = relay.Relay(self._cloud.run / 'mariadb' / 'socket')
         self._conf = self.root / 'common.conf'
-        self._write_configuration()
+        self._write_configuration(published)
         self._api_port = _free_port()
         self.api_url = f'http://127.0.0.1:{self._api_port}'
         self._api_conf = self.root / 'api.conf'
@@ -183,13 +187,13 @@ class Pair:
         self._made += 1
         return Conductor(f'conductor-{self._made}', self)
 
-    def _write_configuration(self):
+    def _write_configuration(self, published):
         # The account is the database's name and password in one.
         system.write_file(self._conf, COMMON_CONF.format(
             database=f'mysql+pymysql://{self._schema}:{self._schema}'
                      f'@127.0.0.1:{self.database.port}/{self._schema}',
             heartbeat_interval=HEARTBEAT_INTERVAL,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT, published=published,
             log_levels='ironic.conductor=DEBUG,' + ironic.LOG_LEVELS))
         clouds = yaml.safe_load(
             (self._service.state / 'clouds.yaml').read_text())

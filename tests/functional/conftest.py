@@ -28,6 +28,7 @@ import socket
 import sys
 import uuid
 
+from openstack import exceptions
 import pytest
 import yaml
 
@@ -40,6 +41,7 @@ from onebox.minicloud import settings  # noqa: E402
 from onebox import processes  # noqa: E402
 from onebox import progress  # noqa: E402
 from onebox import system  # noqa: E402
+from tests import projects  # noqa: E402
 
 
 class Deployment:
@@ -66,6 +68,18 @@ class Deployment:
     def openstack(self, *words, check=True):
         """Run the openstack client as the tenant."""
         return self.host_cloud.client(*words, check=check)
+
+    def holdings(self):
+        """What its project holds, when nothing is on its way out any more.
+
+        Tests do not wait for the end of the servers that they delete.
+        """
+        def rests():
+            return not any(server.task_state == 'deleting'
+                           for server in self.cloud.compute.servers())
+
+        self.wait_for(rests, 'the servers of other tests to be gone')
+        return projects.holdings(self.cloud)
 
     def add_cloud(self, name, auth_url):
         """Add an entry to the conductor's clouds.yaml, like the tenant's."""
@@ -137,6 +151,18 @@ class Deployment:
         """Let Ironic take control of a node."""
         with progress.Progress('test').stage('manage') as stage:
             self.nodes.provision(node.id, 'manage', 'manageable', stage, 60)
+
+    def boot_device(self, node, path=''):
+        """What Ironic tells of a node's boot device.
+
+        Not by openstacksdk, whose calls of the day of Ironic 24.1 fail.
+
+        :param path: '/supported' for those that there are.
+        """
+        answer = self.api.get(
+            f'/nodes/{node}/management/boot_device{path}')
+        exceptions.raise_from_response(answer)
+        return answer.json()
 
     def actions(self, server_id):
         """The names of all actions of a server since it was made."""
@@ -244,6 +270,18 @@ def deployment(tmp_path_factory):
             found.openstack('quintupleo', 'image', 'create', '--iso',
                             str(found.iso))
         yield found
+
+
+@pytest.fixture(scope='module')
+def agent(deployment):
+    """Files for the conductor to make ISOs of, which nothing ever boots."""
+    files = [deployment.ironic.images / name
+             for name in ('agent.kernel', 'agent.ramdisk', 'esp.img')]
+    for path in files:
+        path.write_bytes(b'nothing to be run' * 1024)
+    yield
+    for path in files:
+        path.unlink()
 
 
 def _fake_iso(path):

@@ -76,7 +76,7 @@ class Recorder:
         self._server.shutdown()
         self._server.server_close()
 
-    def _handler(recorder):  # noqa: N805
+    def _handler(recorder):
         class Handler(server.BaseHTTPRequestHandler):
 
             def do_GET(self):

@@ -29,6 +29,7 @@ from onebox import lab
 from onebox import processes
 from tests.functional import conductors
 from tests.functional import relay
+from tests.functional import web
 
 # Five minutes are enough for one release.
 pytestmark = pytest.mark.newest
@@ -242,16 +243,24 @@ class Machine:
 @pytest.fixture(scope='module')
 def cluster(deployment):
     """Two conductors."""
-    pair = conductors.Pair(deployment.ironic,
-                           os.environ.get('QUINTUPLEO_TEST_CLOUD'))
-    try:
-        pair.start()
-        found = Cluster(deployment, pair)
-        yield found
-        found.close()
-        print(f'\n{found.kills} conductors were killed')
-    finally:
-        pair.remove()
+    with web.serve(deployment.ironic.images.parent) as published:
+        pair = conductors.Pair(deployment.ironic, published,
+                               os.environ.get('QUINTUPLEO_TEST_CLOUD'))
+        try:
+            pair.start()
+            found = Cluster(deployment, pair)
+            yield found
+            found.close()
+            print(f'\n{found.kills} conductors were killed')
+        finally:
+            pair.remove()
+
+
+@pytest.fixture
+def iso(deployment):
+    """URL of an ISO, on a web server."""
+    with web.serve(deployment.iso.parent) as url:
+        yield f'{url}/{deployment.iso.name}'
 
 
 @pytest.fixture
@@ -336,6 +345,30 @@ def test_request_that_the_driver_had_no_time_to_keep(cluster, machines):
     # Nothing was done, and that is what Ironic says.
     machine.assert_ended(ON, 'ACTIVE')
     assert ABORTED_BY_IRONIC in cluster.history(machine.node)
+
+
+def test_iso_that_was_uploaded_and_not_recorded(cluster, machines, iso):
+    machine, = machines()
+    images = cluster.deployment.cloud.image
+
+    def media():
+        return list(images.images(
+            tag=f'quintupleo-virtual-media-{machine.node}'))
+
+    # The second write of it, with the image's UUID.
+    point = relay.Point(REQUEST, 'UPDATE nodes', 'image\\": \\"')
+    with cluster.pair.database.hold(point):
+        answer = cluster.api.post(
+            f'/nodes/{machine.node}/vmedia', microversion='1.89', json={
+                'device_type': 'cdrom', 'image_url': iso,
+                'image_download_source': 'http'})
+        exceptions.raise_from_response(answer)
+        point.wait_reached()
+        assert len(media()) == 1
+        cluster.kill_conductor_of(machine.node)
+    processes.wait_for(lambda: not media(), 60, 'the ISO to be removed')
+    cluster.wait_at_rest(machine.node)
+    machine.assert_ended(ON, 'ACTIVE')
 
 
 def test_request_of_long_ago_is_named(cluster, machines):
@@ -454,7 +487,9 @@ def test_verification(cluster):
     with cluster.pair.nova.hold(point):
         cluster.api.set_node_provision_state(machine.node, 'manage')
         point.wait_reached()
-        cluster.kill_conductor_of(machine.node)
+        # One that starts just then would have Ironic end it in "enroll".
+        victim = cluster.kill_conductor_of(machine.node, replace=False)
     cluster.wait_at_rest(machine.node)
     machine.assert_ended(ON, 'ACTIVE')
     machine.remove()
+    victim.start()

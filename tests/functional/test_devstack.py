@@ -307,3 +307,7 @@ iniset $IRONIC_CONF_FILE conductor automated_clean False
             shown.default_network_interface, shown.default_boot_interface,
             shown.default_deploy_interface) == (
                 'quintupleo', 'quintupleo', 'noop', 'ipxe', 'direct')
+    assert (shown.default_console_interface, shown.default_inspect_interface,
+            shown.default_vendor_interface) == ('quintupleo',) * 3
+    assert 'quintupleo-virtual-media' in shown.enabled_boot_interfaces
+    assert 'quintupleo' in shown.enabled_network_interfaces

@@ -136,7 +136,7 @@ def project(deployment, tmp_path):
         admin.create_subnet(network_id=external.id, ip_version=4,
                             cidr='203.0.113.0/24', is_dhcp_enabled=False)
     found = Project(deployment, tmp_path)
-    before = projects.holdings(found.cloud)
+    before = deployment.holdings()
     yield found
     found.run('delete', NAME)
     assert projects.holdings(found.cloud) == before

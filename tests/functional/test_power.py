@@ -92,7 +92,7 @@ def test_setting_the_boot_device_touches_nothing(machine):
     deployment, node, server = machine
     deployment.nodes.set_boot_device(node, 'pxe', False)
     assert deployment.actions(server) == []
-    assert deployment.api.get_node_boot_device(node) == {
+    assert deployment.boot_device(node) == {
         'boot_device': 'pxe', 'persistent': False}
 
 

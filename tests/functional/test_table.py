@@ -18,6 +18,7 @@ from ironic.common import states
 from ironic.conductor import task_manager
 import pytest
 
+from quintupleo_power import disks
 from quintupleo_power import transitions
 from tests.functional import cells
 from tests.functional import model_cloud
@@ -36,11 +37,23 @@ COLUMNS = {
     'soft_off': (states.SOFT_POWER_OFF, Device.PXE),
     'soft_reboot_disk': (states.SOFT_REBOOT, Device.DISK),
     'soft_reboot_pxe': (states.SOFT_REBOOT, Device.PXE),
+    'rebuild': (None, Device.PXE),
+    'snapshot': (None, Device.PXE),
+}
+OFF = (states.POWER_OFF, states.SOFT_POWER_OFF, None)
+IMAGE = 'image-of-the-state-table'
+# What steps ask for, which no power state stands for.
+STEPS = {
+    'rebuild': (Request.REBUILD, lambda node, info, host, server: {
+        'imageRef': server.image_id}),
+    'snapshot': (Request.SNAPSHOT, lambda node, info, host, server: {
+        'name': IMAGE}),
 }
 # The words of os-instance-actions.
 WORDS = {
     transitions.Action.HARD_REBOOT: 'reboot',
     transitions.Action.SOFT_REBOOT: 'reboot',
+    transitions.Action.SNAPSHOT: 'createImage',
 }
 HOME = {
     'stopped': 'start', 'rescued': 'unrescue', 'paused': 'unpause',
@@ -101,6 +114,12 @@ class HostCloud(model_cloud.HostCloud):
             server_id, force=True)
         self.wait(server_id, (None,))
 
+    def delete_images(self, name):
+        """Delete the tenant's images of a name."""
+        images = self._tenant.image
+        for image in images.images(name=name):
+            images.delete_image(image)
+
     @property
     def _tenant(self):
         return self._connections[model_cloud.TENANT]
@@ -121,6 +140,15 @@ class Conductor(model_ironic.Conductor):
                     task.driver.power.set_power_state(task, power_state)
             finally:
                 # As Ironic does when a request has ended.
+                task.node.save()
+
+    def run_step(self, node, step):
+        """Ask for what a clean or service step asks for."""
+        with task_manager.acquire(self.context, node, shared=False) as task:
+            try:
+                disks.carry_out(task, step, *STEPS[step])
+            finally:
+                # As Ironic does when a step has failed.
                 task.node.save()
 
 
@@ -165,7 +193,10 @@ class Machine:
         self.conductor.set_boot_device(self.node, {
             Device.DISK: boot_devices.DISK,
             Device.PXE: boot_devices.PXE}[device], persistent)
-        self.conductor.set_power_state(self.node, power_state)
+        if column in STEPS:
+            self.conductor.run_step(self.node, column)
+        else:
+            self.conductor.set_power_state(self.node, power_state)
 
     def refuses(self, column='reboot_disk'):
         """Ask, and return the sentence of the refusal."""
@@ -210,6 +241,7 @@ def machine(conductor, host_cloud):
     found = Machine(conductor, host_cloud)
     yield found
     host_cloud.delete(found.server)
+    host_cloud.delete_images(IMAGE)
 
 
 @pytest.fixture
@@ -234,7 +266,7 @@ def test_cell(machine, situation, column):
     assert not state.task_state
     assert machine.actions()[len(earlier):] == [
         WORDS.get(action, action.value) for action in actions]
-    if power_state in (states.POWER_OFF, states.SOFT_POWER_OFF):
+    if power_state in OFF:
         assert transitions.is_on(state) is False
     else:
         assert transitions.is_on(state) is True
