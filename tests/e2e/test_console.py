@@ -1,0 +1,164 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The consoles of machines, seen as their users see them.
+
+Two machines are switched on with nothing on their disks: each shows on its
+screen what its firmware says of that, and waits. The screen is read in two
+ways, from the page that Ironic's console leads to, in a browser, and from the
+hypervisor.
+"""
+
+import time
+import uuid
+
+from openstack import exceptions
+import pytest
+
+from onebox.minicloud import libvirt
+from onebox import processes
+from onebox import system
+from tests.e2e import browser as browsers
+from tests.e2e import pictures
+
+OTHER = {'bios-0': 'uefi-0', 'uefi-0': 'bios-0'}
+# Seconds; the guests may be emulated.
+PATIENCE = 240
+# Pixels unlike their left neighbours: a line of text has some hundreds.
+FEWEST_DETAILS = 300
+
+
+class Consoles:
+    """The machines' consoles.
+
+    :param lab: the :class:`quickstart.Quickstart`, with everything up.
+    :param folder: for files.
+    """
+
+    def __init__(self, lab, folder):
+        self.lab = lab
+        self._folder = folder
+        self._api = lab.nodes.connection.baremetal
+
+    def ask(self, method, name, path, body=None):
+        """Ask Ironic's API about a node and return what it answers."""
+        answer = self._api.request(
+            f'/nodes/{self.lab.nodes.node(name).id}/{path}', method,
+            json=body)
+        exceptions.raise_from_response(answer)
+        return answer.json() if answer.content else None
+
+    def enable(self, name, enabled=True):
+        """Enable or disable a node's console and wait until it is."""
+        self.ask('PUT', name, 'states/console', {'enabled': enabled})
+        processes.wait_for(
+            lambda: self.ask('GET', name, 'states/console')[
+                'console_enabled'] == enabled,
+            PATIENCE, f'the console of {name}')
+
+    def log(self, name, **arguments):
+        """The console log of a node, by the vendor passthru."""
+        return self.ask('POST' if arguments else 'GET', name,
+                        'vendor_passthru/console_log', arguments or None
+                        )['output']
+
+    def screen(self, name):
+        """What the hypervisor has on a machine's screen."""
+        compute = self.lab.host_cloud.connection.compute
+        path = self._folder / name
+        libvirt.virsh('screenshot', compute.find_server(name).id, str(path))
+        return pictures.Picture.read(path.read_bytes())
+
+    def settled(self, name):
+        """Wait until a machine's screen shows something that stays."""
+        def look():
+            before = self.screen(name)
+            time.sleep(3)
+            now = self.screen(name)
+            return (now.detail >= FEWEST_DETAILS and now.shows(before)
+                    and now)
+        return processes.wait_for(look, PATIENCE, f'the screen of {name}')
+
+
+@pytest.fixture(scope='module')
+def consoles(lab, tmp_path_factory):
+    """Both machines, switched on; they are found again as they were."""
+    found = Consoles(lab, tmp_path_factory.mktemp('screens'))
+    for name in OTHER:
+        lab.nodes.set_power_state(name, 'power on', 'power on')
+    yield found
+    for name in OTHER:
+        found.enable(name, False)
+        lab.nodes.set_power_state(name, 'power off', 'power off')
+
+
+@pytest.fixture(scope='module')
+def browser(lab, tmp_path_factory):
+    """A browser without a window."""
+    system.install_packages(browsers.PACKAGES, lab.cloud.apt_log)
+    found = browsers.Browser(tmp_path_factory.mktemp('browser'),
+                             lab.ironic.logs)
+    yield found
+    found.close()
+
+
+@pytest.mark.parametrize('name', OTHER)
+def test_console_shows_the_screen_of_its_machine(consoles, browser, name):
+    for each in OTHER:
+        consoles.settled(each)
+    consoles.enable(name)
+    console = consoles.ask('GET', name, 'states/console')['console_info']
+    assert console['type'] == 'vnc'
+    browser.open(console['url'])
+    kept = consoles.lab.ironic.logs / f'console-{name}.png'
+
+    def page():
+        content = browser.screenshot()
+        kept.write_bytes(content)
+        return pictures.Picture.read(content)
+
+    processes.wait_for(
+        lambda: page().shows(consoles.screen(name)), PATIENCE,
+        f'the page to show the screen of {name}, see {kept}', interval=1)
+    assert not page().shows(consoles.screen(OTHER[name]))
+    assert 'Connected' in browser.evaluate(
+        'document.getElementById("status").textContent')
+
+
+def test_page_opens_to_nobody_without_a_token(consoles, browser):
+    consoles.enable('bios-0')
+    url = consoles.ask('GET', 'bios-0', 'states/console')[
+        'console_info']['url']
+    browser.open(url.rpartition('%3D')[0] + f'%3D{uuid.uuid4()}')
+    processes.wait_for(
+        lambda: 'wrong' in browser.evaluate(
+            'document.getElementById("status").textContent'),
+        PATIENCE, 'the proxy to refuse a token that is none')
+    assert not pictures.Picture.read(browser.screenshot()).shows(
+        consoles.screen('bios-0'))
+
+
+def test_console_log_is_what_the_guest_wrote(consoles):
+    nodes = consoles.lab.nodes
+    nodes.set_boot_device('bios-0', 'pxe', False)
+    nodes.set_power_state('bios-0', 'rebooting', 'power on')
+    processes.wait_for(
+        lambda: 'quintupleo rescue image' in consoles.log('bios-0'),
+        PATIENCE, 'the rescue image to be named in the console log')
+    assert len(consoles.log('bios-0').split('\n')) > 2
+    assert len(consoles.log('bios-0', lines=2).split('\n')) == 2
+
+
+def test_console_cannot_be_had_when_it_is_disabled(consoles):
+    consoles.enable('uefi-0', False)
+    assert consoles.ask('GET', 'uefi-0', 'states/console') == {
+        'console_enabled': False, 'console_info': None}

@@ -1,0 +1,130 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Real guests that are deployed by rebuild, under BIOS and under UEFI."""
+
+import pytest
+
+from onebox import lab as onebox_lab
+from onebox import processes
+from onebox import progress
+from tests.e2e import lives as machine_lives
+
+MACHINES = (onebox_lab.Machine('rebuild-bios', 'bios', '20:57:f8:00:04:01'),
+            onebox_lab.Machine('rebuild-uefi', 'uefi', '20:57:f8:00:04:02'))
+HELLO = 'user data of {} ran'
+ACTIONS_OF_AN_AGENT = {'rescue', 'unrescue'}
+
+
+@pytest.fixture(scope='module')
+def lives(lab):
+    """The machines' lives, from now on."""
+    with progress.Progress('rebuild').stage('servers') as stage:
+        network_id = lab.host_cloud.create_network()
+        for machine in MACHINES:
+            lab.nodes.enroll(machine, lab.host_cloud.create_server(
+                machine, network_id, stage))
+            lab.nodes.connection.baremetal.update_node(
+                machine.name, deploy_interface='quintupleo-rebuild')
+    return machine_lives.Lives(lab, dict.fromkeys(
+        (machine.name for machine in MACHINES), LIFE))
+
+
+def _actions(lab, name):
+    return [action for _, action, _ in lab.host_cloud.actions(name)]
+
+
+def _deploy(lab, stage, name, script):
+    lab.nodes.connection.baremetal.update_node(
+        name, instance_info=lab.nodes.image())
+    lab.nodes.provision(name, 'active', 'active', stage, 600, config_drive={
+        'user_data': f'#!/bin/sh\necho "{script}"\n',
+        'meta_data': {'hostname': f'host-{name}'}})
+
+
+def cleaning_makes_it_available(lab, stage, name):
+    lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
+    lab.nodes.provision(name, 'provide', 'available', stage, 300)
+
+
+def deployment_makes_it_active(lab, stage, name):
+    _deploy(lab, stage, name, HELLO.format(name))
+    line = lab.wait_for_system(name, stage)
+    firmware = 'UEFI' if name.endswith('uefi') else 'BIOS'
+    assert f'hostname host-{name}' in line
+    assert 'root on /dev/vda' in line
+    assert f'firmware {firmware}' in line
+    processes.wait_for(
+        lambda: HELLO.format(name) in lab.host_cloud.console_log(name), 120,
+        f'the console of {name} to show its user data')
+
+
+def it_reboots_from_its_disk(lab, stage, name):
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    lab.wait_for_system(name, stage)
+    assert _actions(lab, name)[-1] == 'reboot'
+
+
+def pxe_reaches_the_network_and_disk_comes_back(lab, stage, name):
+    lab.nodes.set_boot_device(name, 'pxe', False)
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    processes.wait_for(
+        lambda: 'quintupleo rescue image' in lab.host_cloud.console_log(name),
+        120, f'{name} to show the rescue image')
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    assert 'root on /dev/vda' in lab.wait_for_system(name, stage)
+
+
+def next_instance_meets_nothing_of_the_last_one(lab, stage, name):
+    lab.nodes.provision(name, 'deleted', 'available', stage, 300)
+    _deploy(lab, stage, name, 'second instance')
+    lab.wait_for_system(name, stage)
+    processes.wait_for(
+        lambda: 'second instance' in lab.host_cloud.console_log(name), 120,
+        f'the console of {name} to show its new user data')
+    assert HELLO.format(name) not in lab.host_cloud.console_log(name)
+
+
+def undeployed_node_is_available(lab, stage, name):
+    lab.nodes.provision(name, 'deleted', 'available', stage, 300)
+    assert lab.nodes.node(name).power_state == 'power off'
+
+
+def no_agent_ever_ran(lab, stage, name):
+    assert 'agent_url' not in lab.nodes.node(name).driver_internal_info
+    # But for the one PXE boot above and the way back.
+    assert sorted(set(_actions(lab, name)) & ACTIONS_OF_AN_AGENT) == [
+        'rescue', 'unrescue']
+    assert _actions(lab, name).count('rescue') == 1
+    assert all(message != 'Error'
+               for _, _, message in lab.host_cloud.actions(name))
+
+
+LIFE = (cleaning_makes_it_available, deployment_makes_it_active,
+        it_reboots_from_its_disk,
+        pxe_reaches_the_network_and_disk_comes_back,
+        next_instance_meets_nothing_of_the_last_one,
+        undeployed_node_is_available, no_agent_ever_ran)
+
+
+@pytest.mark.parametrize('name', [machine.name for machine in MACHINES])
+@pytest.mark.parametrize('step', LIFE, ids=[step.__name__ for step in LIFE])
+def test_life(lives, step, name):
+    lives.went_well(name, step)
+
+
+def test_each_firmware_has_one_image(lab, lives):
+    for machine in MACHINES:
+        lives.went_well(machine.name, no_agent_ever_ran)
+    found = list(lab.host_cloud.connection.image.images(
+        tag='quintupleo-instance'))
+    assert len(found) == len(MACHINES)

@@ -1,0 +1,107 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Deployment from virtual media, on a network as public clouds have them.
+
+The host cloud's own DHCP and port security are on, and nothing but HTTP is
+served by Ironic.
+"""
+
+import json
+
+import pytest
+
+from onebox import lab as onebox_lab
+from onebox.minicloud import network as minicloud_network
+from onebox import progress
+from tests.e2e import lives as machine_lives
+
+NETWORK = 'ordinary'
+CIDR = '172.31.252.0/24'
+HERE = '172.31.252.1'
+MACHINES = (onebox_lab.Machine('vmedia-bios', 'bios', '20:57:f8:00:03:01'),
+            onebox_lab.Machine('vmedia-uefi', 'uefi', '20:57:f8:00:03:02'))
+
+
+@pytest.fixture(scope='module')
+def ordinary_network(lab):
+    """A network of the tenant's, with this machine on it."""
+    cloud = lab.host_cloud.connection.network
+    network = cloud.create_network(name=NETWORK)
+    cloud.create_subnet(
+        network_id=network.id, name=NETWORK, ip_version=4, cidr=CIDR,
+        # The way to Ironic.
+        gateway_ip=HERE,
+        allocation_pools=[{'start': '172.31.252.10',
+                           'end': '172.31.252.99'}])
+    # The conductor talks to the agent.
+    cloud.create_security_group_rule(
+        security_group_id=cloud.find_security_group('default').id,
+        direction='ingress', protocol='tcp', port_range_min=9999,
+        port_range_max=9999, remote_ip_prefix=f'{HERE}/32')
+    minicloud_network.plug_network(lab.cloud, NETWORK, f'{HERE}/24')
+    assert network.is_port_security_enabled
+    return network.id
+
+
+@pytest.fixture(scope='module')
+def lives(lab, ordinary_network):
+    """The machines' lives, from now on."""
+    with progress.Progress('virtual media').stage('servers') as stage:
+        for machine in MACHINES:
+            server = lab.host_cloud.create_server(machine, ordinary_network,
+                                                  stage)
+            lab.nodes.enroll(machine, server)
+            lab.nodes.connection.baremetal.update_node(
+                machine.name, boot_interface='quintupleo-virtual-media')
+    return machine_lives.Lives(lab, dict.fromkeys(
+        (machine.name for machine in MACHINES), LIFE))
+
+
+def _media(lab):
+    return [image.name for image in lab.host_cloud.connection.image.images(
+        tag='quintupleo-virtual-media')]
+
+
+def it_is_cleaned_by_an_agent_from_an_iso(lab, stage, name):
+    lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
+    lab.nodes.provision(name, 'provide', 'available', stage, 900)
+
+
+def deployment_makes_it_active(lab, stage, name):
+    lab.nodes.deploy(name, stage, timeout=1200)
+    line = lab.wait_for_system(name, stage)
+    firmware = 'UEFI' if name.endswith('uefi') else 'BIOS'
+    assert f'firmware {firmware}' in line
+
+
+def nothing_is_left_in_the_cloud(lab, stage, name):
+    node = lab.nodes.node(name)
+    assert [media for media in _media(lab) if node.id in media] == []
+    assert 'quintupleo_virtual_media' not in json.dumps(
+        node.driver_internal_info)
+
+
+def nothing_was_asked_of_ironics_dhcp_and_tftp(lab, stage, name):
+    mac = next(machine.mac for machine in MACHINES if machine.name == name)
+    assert mac not in (lab.ironic.logs / 'dnsmasq.log').read_text()
+
+
+LIFE = (it_is_cleaned_by_an_agent_from_an_iso, deployment_makes_it_active,
+        nothing_is_left_in_the_cloud,
+        nothing_was_asked_of_ironics_dhcp_and_tftp)
+
+
+@pytest.mark.parametrize('name', [machine.name for machine in MACHINES])
+@pytest.mark.parametrize('step', LIFE, ids=[step.__name__ for step in LIFE])
+def test_life(lives, step, name):
+    lives.went_well(name, step)
