@@ -1,0 +1,55 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Kolla's own builder renders its templates with our override."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+OVERRIDE = REPOSITORY / 'containers' / 'kolla' / 'template-overrides.j2'
+BIN = pathlib.Path(sys.executable).parent
+PACKAGE = 'quintupleo-power'
+# One with each kind of packages.
+BASES = ('debian', 'rocky')
+
+
+def _render(folder, base, *arguments):
+    """Have kolla-build render the conductor and what it is made from.
+
+    :returns: the texts of the Dockerfiles by image.
+    """
+    done = subprocess.run(
+        [BIN / 'kolla-build', '--template-only', '--base', base,
+         '--work-dir', folder, *arguments, '^ironic'],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {path.parent.name: path.read_text()
+            for path in folder.rglob('Dockerfile')}
+
+
+@pytest.mark.parametrize('base', BASES)
+def test_conductor_and_only_that_gets_the_driver(tmp_path, base):
+    plain = _render(tmp_path / 'plain', base)
+    ours = _render(tmp_path / 'ours', base, '--template-override', OVERRIDE)
+    assert {name for name, text in ours.items()
+            if text != plain[name]} == {'ironic-conductor'}
+    line, = (line for line in ours['ironic-conductor'].splitlines()
+             if PACKAGE in line)
+    # In one go with Kolla's own, within its constraints.
+    assert 'pip --no-cache-dir install' in line
+    assert '/requirements/upper-constraints.txt' in line
+    assert ours['ironic-conductor'].replace(
+        f' {PACKAGE}', '') == plain['ironic-conductor']
