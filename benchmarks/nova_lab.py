@@ -407,19 +407,29 @@ class Lab:
         """
         return Process(self._service._daemons['ironic'].family())
 
-    @contextlib.contextmanager
     def requests(self):
         """Collect the requests that Nova's API answers meanwhile.
 
-        :returns: a list of (time, method, path) that is filled at the end.
+        See :func:`requests`.
         """
-        position, found = self.log.stat().st_size, []
-        yield found
-        with open(self.log, errors='replace') as source:
-            source.seek(position)
-            found += [
-                (datetime.datetime.fromisoformat(moment), method, path)
-                for moment, method, path in REQUEST.findall(source.read())]
+        return requests(self.log)
+
+
+@contextlib.contextmanager
+def requests(log):
+    """Collect the requests that Nova's API answers meanwhile.
+
+    :param log: path of what it writes.
+    :returns: a list of (time, method, path) that is filled at the end, as a
+        context.
+    """
+    position, found = log.stat().st_size, []
+    yield found
+    with open(log, errors='replace') as source:
+        source.seek(position)
+        found += [
+            (datetime.datetime.fromisoformat(moment), method, path)
+            for moment, method, path in REQUEST.findall(source.read())]
 
 
 def each(function, items):
