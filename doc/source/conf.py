@@ -10,6 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+"""How Sphinx builds the documentation."""
+
 import pathlib
 import sys
 
@@ -24,8 +26,15 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
+    'sphinxcontrib.svgbob',
     'state_table',
 ]
+exclude_patterns = ['_build']
+if (REPOSITORY / '.git').exists():
+    extensions.append('reno.sphinxext')
+else:
+    # An sdist has no history to tell which release a note belongs to.
+    exclude_patterns.append('release-notes.rst')
 config_generator_config_file = '../../tools/quintupleo-config-generator.conf'
 sample_config_basename = '_static/quintupleo'
 master_doc = 'index'
@@ -34,4 +43,3 @@ copyright = 'quintupleo_power developers'
 html_theme = 'openstackdocs'
 openstackdocs_auto_name = False
 openstackdocs_bug_tracker = ''
-exclude_patterns = ['_build']

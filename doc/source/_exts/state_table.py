@@ -23,7 +23,8 @@ HEADINGS = {
     'on_disk': 'on, disk', 'on_pxe': 'on, pxe', 'off': 'off',
     'reboot_disk': 'reboot, disk', 'reboot_pxe': 'reboot, pxe',
     'soft_off': 'soft off', 'soft_reboot_disk': 'soft reboot, disk',
-    'soft_reboot_pxe': 'soft reboot, pxe'}
+    'soft_reboot_pxe': 'soft reboot, pxe',
+    'rebuild': 'rebuild', 'snapshot': 'snapshot'}
 SYMBOLS = {cells.FAKE: 'N', cells.GUESTS: 'L', cells.UNIT: 'U'}
 
 
