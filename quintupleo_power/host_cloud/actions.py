@@ -224,7 +224,7 @@ class Actions:
             or another HostCloudError.
         """
         server, action = under_way.server, under_way.action
-        seen, at_once = self._watch(
+        seen, looked = self._watch(
             server.id, action.value, deadline,
             waits or self._pace.waits(action.value, place))
         took = time.monotonic() - under_way.begun
@@ -249,8 +249,10 @@ class Actions:
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
                 f"{seen.fault or 'its console log may tell why'}")
-        self._pace.record(action.value, took, at_once and waits is None,
-                          place)
+        # What it takes among many tells nothing of what one alone takes.
+        if not any(looked):
+            self._pace.record(action.value, took,
+                              len(looked) == 1 and waits is None, place)
         return seen
 
     def inject_nmi(self, server):
@@ -362,22 +364,23 @@ class Actions:
 
         :param name: what it is that is waited for.
         :param waits: yields the seconds between two looks.
-        :returns: (the server, whether the first look found it so).
+        :returns: (the server, list of whether each look was a shared one).
         """
-        made = []
+        looked = []
 
         def look():
-            made.append(name)
+            looked.append(self._looks.are_shared())
             return self._looks.look(server_id)
 
+        pauses = self._pauses(waits)
         try:
             with self._looks.waiting(server_id):
-                time.sleep(max(0, min(next(waits),
+                time.sleep(max(0, min(next(pauses),
                                       deadline - time.monotonic())))
                 seen = _wait_for(
                     look, lambda seen: not seen.state.task_state,
-                    self._pauses(waits), deadline)
-                return seen, len(made) == 1
+                    pauses, deadline)
+                return seen, looked
         except _NotInTime as late:
             seen = late.args[0]
             raise errors.ActionTimeout(

@@ -19,6 +19,7 @@ from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import looks
+from quintupleo_power.host_cloud import pace
 from quintupleo_power import transitions
 from tests.unit import nova_model
 from tests.unit import test_power
@@ -72,6 +73,18 @@ class FollowTestCase(test_power.PowerTestCase):
         host.follow(earlier, transitions.Action.STOP, self.deadline())
         self.assertEqual(1, sum(request.startswith('POST')
                                 for request in self.host_cloud.requests))
+
+    def test_time_among_many_is_not_what_one_alone_takes(self):
+        host = cloud.get(connection.Credentials())
+        for number in range(looks.SHARED_FROM):
+            self.wait_elsewhere(host, number)
+        self.host_cloud.reads_per_task = 20
+        host.see_end(
+            host.send(host.server(self.server.id),
+                      transitions.Action.UNRESCUE, self.deadline()),
+            self.deadline())
+        self.assertEqual(pace.Pace.FIRST, next(
+            host._actions._pace.waits('unrescue')))
 
     def wait_elsewhere(self, host, number):
         waiting = host._actions._looks.waiting(f'other-{number}')
