@@ -78,7 +78,7 @@ class FollowTestCase(test_power.PowerTestCase):
         host = cloud.get(connection.Credentials())
         for number in range(looks.SHARED_FROM):
             self.wait_elsewhere(host, number)
-        self.host_cloud.reads_per_task = 20
+        self.host_cloud.reads_per_task = 2
         host.see_end(
             host.send(host.server(self.server.id),
                       transitions.Action.UNRESCUE, self.deadline()),
