@@ -82,12 +82,20 @@ class _Course:
         :returns: (seconds that it may be old, whether it is one that began
             after the request did).
         """
-        if self.sent:
-            return 0.0, True
-        age = time.monotonic() - self.validated_at
-        if age < VALIDATED_MAX_AGE:
-            return age, True
-        return PLAN_MAX_AGE, False
+        return (0.0, True) if self.sent else reading(self.validated_at)
+
+
+def reading(validated_at):
+    """Tell what reading is good enough before a request's first action.
+
+    :param validated_at: when validation of the request began, a
+        ``time.monotonic`` value; NEVER if it was not.
+    :returns: (seconds that it may be old, whether it is one that began after
+        the request did).
+    """
+    age = time.monotonic() - validated_at
+    return ((age, True) if age < VALIDATED_MAX_AGE
+            else (PLAN_MAX_AGE, False))
 
 
 def fulfil(node, request, timeout, validated_at, argument=None):

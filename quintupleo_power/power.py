@@ -124,7 +124,8 @@ class QuintupleoPower(base.PowerInterface):
             # leaves it as it is if this says that it is so already.
             host = cloud.get(info.credentials)
             server = (_look(task.node, info, host) if task.shared else
-                      host.server(info.server, course.PLAN_MAX_AGE))
+                      host.server(info.server, course.reading(
+                          _validated_at.get(task, course.NEVER))[0]))
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (

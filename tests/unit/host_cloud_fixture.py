@@ -56,7 +56,10 @@ _FAULT_KEYS = {400: 'badRequest', 403: 'forbidden', 404: 'itemNotFound',
 
 
 class Clock(fixtures.Fixture):
-    """Time that passes only by sleeping, for the modules that look at it."""
+    """Time that passes only by sleeping, for the modules that look at it.
+
+    :ivar tick: seconds between two looks at it.
+    """
 
     MODULES = ('quintupleo_power.course',
                'quintupleo_power.deploy',
@@ -74,6 +77,7 @@ class Clock(fixtures.Fixture):
 
     def __init__(self):
         self.now = 1000.0
+        self.tick = 0.0
         self.slept = []
 
     def _setUp(self):
@@ -81,6 +85,7 @@ class Clock(fixtures.Fixture):
             self.useFixture(fixtures.MockPatch(f'{module}.time', self))
 
     def monotonic(self):
+        self.now += self.tick
         return self.now
 
     def sleep(self, seconds):

@@ -893,6 +893,18 @@ class RequestCountTestCase(PowerTestCase):
         self.set_power(states.POWER_OFF)
         self.assert_requests('server', 'action', 'server', 'server')
 
+    def test_request_goes_by_what_its_validation_has_read(self):
+        self.clock.tick = 1e-6
+        with self.acquire() as task:
+            task.driver.power.validate(task)
+            self.clock.now += course.VALIDATED_MAX_AGE - 1
+            task.driver.power.get_power_state(task)
+            task.driver.power.set_power_state(task, states.POWER_ON)
+            self.assert_requests('server')
+            self.clock.now += 1
+            task.driver.power.get_power_state(task)
+            self.assert_requests('server', 'server')
+
     def test_plan_of_two_actions_is_made_from_a_fresh_reading(self):
         self.set_server('rescued', RUNNING)
         with self.acquire() as task:
