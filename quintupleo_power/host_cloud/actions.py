@@ -372,14 +372,13 @@ class Actions:
             looked.append(self._looks.are_shared())
             return self._looks.look(server_id)
 
-        pauses = self._pauses(waits)
         try:
             with self._looks.waiting(server_id):
-                time.sleep(max(0, min(next(pauses),
+                time.sleep(max(0, min(next(waits),
                                       deadline - time.monotonic())))
                 seen = _wait_for(
                     look, lambda seen: not seen.state.task_state,
-                    pauses, deadline)
+                    self._pauses(waits), deadline)
                 return seen, looked
         except _NotInTime as late:
             seen = late.args[0]

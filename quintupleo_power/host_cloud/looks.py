@@ -34,17 +34,17 @@ from quintupleo_power.host_cloud import servers
 LOG = log.getLogger(__name__)
 
 SHARED_FROM = 3
-# Seconds between the end of a round and the next one: what it took, so that
-# the host cloud has half of the time to itself, but within these. A round that
-# took long may just have stood in line behind the actions themselves.
-SHORTEST = 0.5
-LONGEST = 2.0
+# Seconds between the end of a round and the next one: half of what it took,
+# within these. A round that took long may just have stood in line behind the
+# actions themselves.
+SHORTEST = 0.25
+LONGEST = 1.0
 # Seconds that the host cloud's clock may be behind ours without a look for
 # each server by itself.
 CLOCK_SKEW = 300
 # Seconds that the clocks of the host cloud's own machines may be apart, and
 # that a change may take to be seen, without a loss of time ...
-OVERLAP = 5
+OVERLAP = 2
 # ... which is at most so many seconds: then all is read from the begin on.
 ALL_AFTER = 10.0
 
@@ -178,7 +178,7 @@ class Looks:
                 current.is_over = True
                 self._round = None
                 self._next_at = (begun + took
-                                 + min(max(took, SHORTEST), LONGEST))
+                                 + min(max(took / 2, SHORTEST), LONGEST))
                 self._changed.notify_all()
             LOG.debug('One look at %(found)s servers for %(waiting)s that are '
                       'waited for took %(took).1f s',
