@@ -38,7 +38,7 @@ LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
 # Ironic's API closes connections where there are more.
 API_THREADS = 8
 # Of the columns of the table.
-DIGITS = (1, 0, 1, 1, 2, 0, 1, 1)
+DIGITS = (1, 0, 1, 1, 2, 2, 0, 1, 1)
 SIDES = ('script', 'ironic', 'ours')
 
 
@@ -201,12 +201,15 @@ def summary(results):
     for key in dict.fromkeys((row['nodes'], row['way']) for row in results):
         rows = [row for row in results if (row['nodes'], row['way']) == key]
         script = _median(rows, 'script', 'seconds')
+        alone = _median(rows, 'ironic', 'seconds')
         seconds = _median(rows, 'ours', 'seconds')
         found[key] = {
             'script: seconds': script,
             'script: reads': _median(rows, 'script', 'reads'),
-            'Ironic alone: seconds': _median(rows, 'ironic', 'seconds'),
+            'Ironic alone: seconds': alone,
             'seconds': seconds, 'times the script': seconds / script,
+            'times both': (None if alone is None
+                           else seconds / (script + alone)),
             **{what: _median(rows, 'ours', what) for what in (
                 'reads', 'reads/s', 'reads/s when all are sent')}}
     return found
