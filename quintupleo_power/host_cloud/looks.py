@@ -44,7 +44,7 @@ LONGEST = 1.0
 CLOCK_SKEW = 300
 # Seconds that the clocks of the host cloud's own machines may be apart, and
 # that a change may take to be seen, without a loss of time ...
-OVERLAP = 2
+OVERLAP = 5
 # ... which is at most so many seconds: then all is read from the begin on.
 ALL_AFTER = 10.0
 
