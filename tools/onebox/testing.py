@@ -55,9 +55,9 @@ LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
 TOOLS_MAY = 'B105,B314,B404,B405,B603,B607,B608'
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
-(seconds), packages (sdist and wheel, Kolla's template), functional (a real
-Nova API with a fake hypervisor) and e2e (real guests; minutes). All of them by
-default. On request, images tries the rescue image in plain QEMU, and tempest
+(a model of Nova; minutes), packages (sdist and wheel, Kolla's template),
+functional (a real Nova API with a fake hypervisor) and e2e (real guests; half
+an hour). All of them by default. On request, images tries the rescue image in plain QEMU, and tempest
 has Tempest deploy a node of quickstart's.
 Installs what it needs, and leaves nothing running.
 '''
