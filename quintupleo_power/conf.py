@@ -55,7 +55,8 @@ opts = [
              'whatever looks at a node without being about to change it: '
              'power sync, node health, boot mode. One list then serves all '
              'nodes of a pass; with fewer seconds than a pass takes there '
-             'are more of them. A change is told to Ironic only after '
+             'are more of them. A list that takes long serves for twice '
+             'as long as it took. A change is told to Ironic only after '
              'another look at that server. 0 reads each time, as power '
              'requests and validation always do.'),
     cfg.IntOpt(

@@ -194,7 +194,8 @@ class HostCloud:
 
         :param reference: UUID, or name if it is unique.
         :returns: a :class:`servers.Server`, at most
-            ``[quintupleo]server_list_max_age`` old.
+            ``[quintupleo]server_list_max_age`` old, or twice the time that
+            the last list took.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
         return self._complete(self._view.watch(

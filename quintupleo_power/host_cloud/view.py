@@ -43,6 +43,9 @@ FIRST_LOOK = 10000
 SIZE_MAX_AGE = 3600.0
 # Readers of single servers at once from whom on they read a list together.
 CROWD = 4
+# A list serves for so many times what it took, however old readings may be:
+# one that takes longer than that would otherwise be read anew without end.
+SERVES_FOR = 2
 
 
 class _List:
@@ -57,6 +60,12 @@ class _List:
         self.begun = begun
         self.ended = None
         self.failure = None
+
+    def serves_for(self):
+        """Tell for how long it serves at least, in seconds from its begin."""
+        if self.ended is None or self.failure:
+            return 0.0
+        return SERVES_FOR * (self.ended - self.begun)
 
 
 class View:
@@ -87,8 +96,9 @@ class View:
         """Read a server, together with others where that is cheaper.
 
         :param reference: UUID, or name if it is unique.
-        :param max_age: seconds that an earlier reading may be old; 0 for one
-            of this server alone that begins now.
+        :param max_age: seconds that an earlier reading may be old, or more
+            where a list takes long; 0 for one of this server alone that
+            begins now.
         :returns: a :class:`servers.Server`.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
@@ -96,6 +106,7 @@ class View:
             now = time.monotonic()
             with self._changed:
                 self._watch(reference, now)
+                max_age = max(max_age, self._last.serves_for())
             found = self._shared(reference, now - max_age,
                                  lambda: self._enough(now))
             if found is not None:

@@ -351,6 +351,46 @@ class ConcurrencyTestCase(ViewTestCase):
         self.assertEqual(2, self.compute.lists())
 
 
+class SlowListTestCase(ViewTestCase):
+    """A list that takes longer than what was read may be old."""
+
+    TAKES = 25.0
+
+    def setUp(self):
+        super().setUp()
+        self.ids = self.compute.add(20)
+        page = self.compute._page
+
+        def slowly(*args):
+            self.now += self.TAKES
+            return page(*args)
+
+        self.compute._page = slowly
+
+    def test_serves_for_twice_as_long_as_it_took(self):
+        self.read(self.ids)
+        self.assertEqual(1, self.compute.lists())
+        self.now += self.TAKES - 1
+        self.read(self.ids)
+        self.assertEqual(1, self.compute.lists())
+        self.now += 2
+        self.read(self.ids)
+        self.assertEqual(2, self.compute.lists())
+
+    def test_no_list_where_every_reading_is_to_be_new(self):
+        self.read(self.ids, 0)
+        self.assertEqual(0, self.compute.lists())
+        self.assertEqual(20, len(self.compute.asked))
+
+    def test_failed_one_serves_nobody(self):
+        self.compute.failure = errors.ServerError('Out of rabbits')
+        with self.assertRaises(errors.ServerError):
+            self.read(self.ids)
+        self.compute.failure = None
+        self.read(self.ids)
+        self.assertEqual(2, self.compute.lists())
+
+
 class CrowdTestCase(ViewTestCase):
     """Many who each want a reading of one server that begins now."""
 
