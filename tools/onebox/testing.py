@@ -57,9 +57,9 @@ DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
 (a model of Nova; minutes), packages (sdist and wheel, Kolla's template),
 functional (a real Nova API with a fake hypervisor) and e2e (real guests; half
-an hour). All of them by default. On request, images tries the rescue image in plain QEMU, and tempest
-has Tempest deploy a node of quickstart's.
-Installs what it needs, and leaves nothing running.
+an hour). All of them by default. On request, images tries the rescue image in
+plain QEMU, and tempest has Tempest deploy a node of quickstart's. Installs
+what it needs, and leaves nothing running.
 '''
 TIERS = ('lint', 'unit', 'packages', 'functional', 'e2e')
 ON_REQUEST = ('images', 'tempest')
