@@ -25,7 +25,6 @@ import pathlib
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -39,6 +38,7 @@ from onebox import ironic  # noqa: E402
 from onebox import lab  # noqa: E402
 from onebox.minicloud import database  # noqa: E402
 from onebox.minicloud import settings  # noqa: E402
+from onebox import processes  # noqa: E402
 from onebox import progress  # noqa: E402
 from onebox import system  # noqa: E402
 import sushy_tools  # noqa: E402
@@ -177,7 +177,7 @@ class Lab:
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix='quintupleo-'))
         undo.callback(shutil.rmtree, self._folder)
         self._service = ironic.Ironic(
-            state=self._folder, api_port=_free_port(),
+            state=self._folder, api_port=processes.free_port(),
             venv=os.environ.get('QUINTUPLEO_IRONIC_VENV'))
         system.make_dir(self._service.logs)
         if peer:
@@ -465,9 +465,3 @@ class Processors:
     def stolen(self):
         """The share of it that a hypervisor below gives to others, of 1."""
         return self._share(7)
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]

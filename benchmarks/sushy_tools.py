@@ -16,7 +16,6 @@ Its newest release on PyPI, used by Ironic's own redfish hardware type.
 """
 
 import re
-import socket
 
 from onebox import ironic
 from onebox import lab
@@ -85,9 +84,7 @@ class Emulator:
         venv = cache / 'benchmarks' / f'{name}-emulator'
         system.make_venv(venv, [requirement, 'openstacksdk'],
                          folder / 'sushy-tools.log')
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            port = probe.getsockname()[1]
+        port = processes.free_port()
         self.address = f'http://127.0.0.1:{port}'
         settings = folder / 'sushy-emulator.conf'
         settings.write_text(f"SUSHY_EMULATOR_OS_CLOUD = '{lab.CLOUD}'\n"

@@ -14,7 +14,6 @@
 
 import base64
 import json
-import socket
 from urllib import request
 
 from onebox import processes
@@ -46,9 +45,7 @@ class Browser:
         :param folder: for its pid file and what it keeps.
         :param logs: folder for its log.
         """
-        with socket.socket() as probe:
-            probe.bind(('127.0.0.1', 0))
-            port = probe.getsockname()[1]
+        port = processes.free_port()
         self._url = f'http://127.0.0.1:{port}'
         self._opener = request.build_opener(request.ProxyHandler({}))
         self._daemon = processes.Daemon('chromedriver', folder, logs)

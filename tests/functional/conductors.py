@@ -21,7 +21,6 @@ import os
 import random
 import secrets
 import signal
-import socket
 
 import yaml
 
@@ -174,7 +173,7 @@ class Pair:
         self.database = relay.Relay(self._cloud.run / 'mariadb' / 'socket')
         self._conf = self.root / 'common.conf'
         self._write_configuration(published)
-        self._api_port = _free_port()
+        self._api_port = processes.free_port()
         self.api_url = f'http://127.0.0.1:{self._api_port}'
         self._api_conf = self.root / 'api.conf'
         system.write_file(self._api_conf,
@@ -274,12 +273,6 @@ class Pair:
     def sql(self, statement):
         """Change the database past Ironic."""
         database.sql(self._cloud, f'USE {self._schema}; {statement};')
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 def _free_address():

@@ -24,7 +24,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import sys
 import uuid
 
@@ -190,7 +189,7 @@ class Deployment:
         :param etc: folder for its configuration.
         :returns: its address.
         """
-        port = _free_port()
+        port = processes.free_port()
         own = self.minicloud.etc / 'nova'
         shutil.copytree(own, etc, dirs_exist_ok=True)
         content = (own / 'nova.conf').read_text()
@@ -243,19 +242,13 @@ def _given_cloud(service, state):
         service.remove()
 
 
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope='session')
 def deployment(tmp_path_factory):
     """A host cloud and an Ironic."""
     shown = progress.Progress('functional tests')
     given = os.environ.get('QUINTUPLEO_TEST_CLOUD')
     service = ironic.Ironic(
-        api_port=_free_port(),
+        api_port=processes.free_port(),
         venv=os.environ.get('QUINTUPLEO_IRONIC_VENV'))
     with (_given_cloud(service, given) if given
           else _own_cloud(service, shown)) as cloud:

@@ -22,7 +22,6 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import sqlite3
 import subprocess
 import zipfile
@@ -191,10 +190,8 @@ def older(deployment, tmp_path_factory):
 @pytest.fixture
 def service(deployment, tmp_path):
     """An Ironic of this test, with a short-lived state of its own."""
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        port = probe.getsockname()[1]
-    made = Service(tmp_path, api_port=port, venv=deployment.ironic.venv)
+    made = Service(tmp_path, api_port=processes.free_port(),
+                   venv=deployment.ironic.venv)
     system.make_dir(made.logs)
     system.write_file(made.state / 'clouds.yaml',
                       (deployment.ironic.state / 'clouds.yaml').read_text())

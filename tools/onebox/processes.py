@@ -17,8 +17,10 @@ are inherited, so whatever it starts can be found later, by another process
 and after its leader was killed.
 """
 
+import contextlib
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -30,6 +32,8 @@ from onebox import system
 MARK = 'ONEBOX_DAEMON'
 # Set while work is given up, so that nobody goes on waiting for the rest.
 give_up = threading.Event()
+# Below those of net.ipv4.ip_local_port_range.
+FREE_PORTS = 30000, 32768
 
 
 def start_time(pid):
@@ -128,6 +132,19 @@ def listening(port, host='127.0.0.1'):
     with socket.socket() as client:
         client.settimeout(1)
         return client.connect_ex((host, port)) == 0
+
+
+def free_port():
+    """A TCP port of loopback that nobody listens on.
+
+    None of those that the kernel gives to connections, one of which could have
+    it before the service that it is for.
+    """
+    while True:
+        port = random.randrange(*FREE_PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(('127.0.0.1', port))
+            return port
 
 
 def wait_for(check, timeout, what, stop=None, interval=0.2):

@@ -14,6 +14,7 @@
 
 import os
 import signal
+import socket
 import sys
 
 import pytest
@@ -93,3 +94,21 @@ def test_end_at_once_is_told_with_the_log(daemon):
 def test_wait_in_vain():
     with pytest.raises(system.Error, match='in vain for the moon'):
         processes.wait_for(lambda: False, 0.02, 'the moon', interval=0.01)
+
+
+def test_free_port_is_free():
+    port = processes.free_port()
+    assert port in range(*processes.FREE_PORTS)
+    assert not processes.listening(port)
+    with socket.create_server(('127.0.0.1', port)):
+        assert processes.listening(port)
+
+
+def test_port_that_is_taken_is_not_free(monkeypatch):
+    taken = processes.free_port()
+    with socket.create_server(('127.0.0.1', taken)):
+        free = processes.free_port()
+        chosen = iter((taken, taken, free))
+        monkeypatch.setattr(processes.random, 'randrange',
+                            lambda *_: next(chosen))
+        assert processes.free_port() == free
