@@ -13,7 +13,9 @@
 """Whether a service answers as it should."""
 
 import datetime
+import json
 import socket
+import subprocess
 import urllib.error
 import urllib.request
 
@@ -90,6 +92,38 @@ def cinder_service(cloud, service):
     return any(each['binary'] == service.name and each['state'] == 'up'
                and _since_start(cloud, service, each['updated_at'])
                for each in listed['services'])
+
+
+# What Neutron's agents ask their server by.
+_NEUTRON_QUEUES = ('q-plugin', 'q-reports-plugin')
+_HAVE_CONSUMERS = '''
+import json, sys
+import amqp
+order = json.load(sys.stdin)
+with amqp.Connection(**order['connection']) as connection:
+    channel = connection.channel()
+    sys.exit(not all(
+        channel.queue_declare(queue, passive=True).consumer_count
+        for queue in order['queues']))
+'''
+
+
+def neutron_rpc(cloud, service):
+    """Neutron's server takes what its agents ask.
+
+    Before that RabbitMQ drops it, and an agent whose first request is lost
+    waits for the answer all of rpc_response_timeout.
+    """
+    if not alive(cloud, service):
+        return False
+    order = {'queues': _NEUTRON_QUEUES, 'connection': {
+        'host': f'{settings.ADDRESS}:{settings.PORTS["rabbitmq"]}',
+        'userid': settings.RABBIT_USER,
+        'password': cloud.password('rabbitmq'), 'connect_timeout': 5}}
+    return subprocess.run(
+        [cloud.venv / 'bin' / 'python', '-c', _HAVE_CONSUMERS],
+        input=json.dumps(order), text=True, env=cloud.environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def neutron_agent(cloud, service):
