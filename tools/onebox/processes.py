@@ -20,7 +20,7 @@ and after its leader was killed.
 import contextlib
 import os
 import pathlib
-import random
+import secrets
 import signal
 import socket
 import subprocess
@@ -141,7 +141,7 @@ def free_port():
     it before the service that it is for.
     """
     while True:
-        port = random.randrange(*FREE_PORTS)
+        port = secrets.choice(range(*FREE_PORTS))
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(('127.0.0.1', port))
             return port

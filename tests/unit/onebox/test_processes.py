@@ -109,6 +109,6 @@ def test_port_that_is_taken_is_not_free(monkeypatch):
     with socket.create_server(('127.0.0.1', taken)):
         free = processes.free_port()
         chosen = iter((taken, taken, free))
-        monkeypatch.setattr(processes.random, 'randrange',
-                            lambda *_: next(chosen))
+        monkeypatch.setattr(processes.secrets, 'choice',
+                            lambda _: next(chosen))
         assert processes.free_port() == free
