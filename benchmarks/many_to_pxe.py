@@ -13,11 +13,11 @@
 """Many nodes sent to PXE at once, beside the same by a script of the tenant.
 
 The script has a thread for each server, which asks for the rescue and looks
-once a second. The driver runs in a thread for each node, as Ironic's
-conductor runs it, which includes Ironic's locks and database; what these take
-alone, with Ironic's fake hardware, and Ironic as a whole, which is asked
-through its API, are shown beside it. Run it with
-``tools/benchmark many_to_pxe``.
+once a second. So has the driver for each node, three times: by itself, with
+nodes that Ironic has locked before; as Ironic's conductor runs it, which
+includes Ironic's locks and database; and behind Ironic's API. What Ironic
+takes alone, with its fake hardware, is shown beside the last two. Run it
+with ``tools/benchmark many_to_pxe``.
 """
 
 import argparse
@@ -39,6 +39,7 @@ LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
 API_THREADS = 8
 # Of the columns of the table.
 DIGITS = (1, 0, 1, 1, 2, 2, 0, 1, 1)
+WAYS = ['driver', 'conductor', 'ironic']
 SIDES = ('script', 'ironic', 'ours')
 
 
@@ -85,11 +86,11 @@ class Benchmark:
                 raise system.Error(f'{server.name} is {found.status}.')
             time.sleep(1)
 
-    def by_the_conductor(self, conductor, number):
+    def by_the_conductor(self, conductor, number, order='to_pxe'):
         """Set PXE and reboot so many nodes; return a dict of figures."""
         nodes = [node.id for node in self.nodes[:number]]
         with self.lab.requests() as requests:
-            answer = conductor.ask('to_pxe', nodes)
+            answer = conductor.ask(order, nodes)
         self._require_rescue(number)
         conductor.ask('to_disk', nodes)
         return {**_figures(answer['seconds'], requests),
@@ -101,6 +102,10 @@ class Benchmark:
             if server.status != 'RESCUE']
         if wrong:
             raise system.Error('Not in RESCUE: ' + ', '.join(wrong))
+
+    def by_the_driver(self, conductor, number):
+        """Have nodes that Ironic has locked; return a dict of figures."""
+        return self.by_the_conductor(conductor, number, 'driver_to_pxe')
 
     def by_ironic_alone(self, conductor, number):
         """Have no driver and no Nova; return a dict of figures."""
@@ -241,10 +246,9 @@ def main():
     """Run the command; return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('--nodes', type=int, nargs='+', default=[1, 10, 100])
-    parser.add_argument('--ways', nargs='+', choices=['driver', 'ironic'],
-                        default=['driver', 'ironic'],
-                        help='the driver as the conductor runs it, or Ironic '
-                             'as a whole')
+    parser.add_argument('--ways', nargs='+', choices=WAYS, default=WAYS,
+                        help='the driver by itself, as the conductor runs '
+                             'it, or behind the API of Ironic')
     parser.add_argument('--rounds', type=int, default=3)
     report.add_arguments(parser)
     arguments = parser.parse_args()
@@ -259,18 +263,24 @@ def main():
                 results += measure(benchmark, 'Ironic with its API',
                                    benchmark.by_ironic, arguments,
                                    benchmark.by_ironic_alone_with_its_api)
-            if 'driver' in arguments.ways:
+            if {'driver', 'conductor'} & {*arguments.ways}:
                 with lab.conductor() as conductor:
                     # As power sync has, before anybody asks for anything.
                     conductor.ask('look', [
                         node.id for node in benchmark.nodes])
-                    results += measure(benchmark, 'the conductor',
-                                       functools.partial(
-                                           benchmark.by_the_conductor,
-                                           conductor), arguments,
-                                       functools.partial(
-                                           benchmark.by_ironic_alone,
-                                           conductor))
+                    if 'conductor' in arguments.ways:
+                        results += measure(benchmark, 'the conductor',
+                                           functools.partial(
+                                               benchmark.by_the_conductor,
+                                               conductor), arguments,
+                                           functools.partial(
+                                               benchmark.by_ironic_alone,
+                                               conductor))
+                    if 'driver' in arguments.ways:
+                        results += measure(benchmark, 'the driver',
+                                           functools.partial(
+                                               benchmark.by_the_driver,
+                                               conductor), arguments)
             found = summary(results)
             report.write(arguments, 'many-to-pxe', lab.versions(),
                          table(found), results, [chart(found)])
