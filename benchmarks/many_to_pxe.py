@@ -13,11 +13,11 @@
 """Many nodes sent to PXE at once, beside the same by a script of the tenant.
 
 The script has a thread for each server, which asks for the rescue and looks
-once a second. So has the driver for each node, three times: by itself, with
-nodes that Ironic has locked before; as Ironic's conductor runs it, which
-includes Ironic's locks and database; and behind Ironic's API. What Ironic
-takes alone, with its fake hardware, is shown beside the last two. Run it
-with ``tools/benchmark many_to_pxe``.
+once a second. The driver runs in a thread for each node, in three ways: by
+itself, with nodes that Ironic has locked before; as Ironic's conductor runs
+it, which includes Ironic's locks and database; and behind Ironic's API. What
+Ironic takes alone, with its fake hardware, is shown beside the last two. Run
+it with ``tools/benchmark many_to_pxe``.
 """
 
 import argparse
