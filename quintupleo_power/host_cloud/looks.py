@@ -24,6 +24,7 @@ import dataclasses
 import datetime
 import threading
 import time
+import typing
 
 from oslo_log import log
 from oslo_utils import timeutils
@@ -69,10 +70,14 @@ class _Wait:
 
     :ivar since: a ``time.time`` value.
     :ivar begun: the same as a ``time.monotonic`` value.
+    :ivar proves: tells of a reading, which may have begun before the wait,
+        whether the end of what is waited for shows in it; None if that is
+        not to be told.
     """
 
     since: float
     begun: float
+    proves: typing.Callable[[servers.Server], bool] | None
 
 
 class Looks:
@@ -86,8 +91,10 @@ class Looks:
         self._compute = compute
         self._changed = threading.Condition()
         self._waiting = {}
-        # Of each server that is waited for, what was read of it since then.
+        # Of each server that is waited for, what was read of it since then ...
         self._seen = {}
+        # ... and which of these show the end.
+        self._ended = set()
         # Changes up to then were seen, by the host cloud's clock ...
         self._seen_to = float('-inf')
         # ... and a round asked for all of them then, by ours.
@@ -96,21 +103,28 @@ class Looks:
         self._next_at = 0.0
 
     @contextlib.contextmanager
-    def waiting(self, server_id):
+    def waiting(self, server_id, proves=None):
         """Count as one of those that wait.
 
         :param server_id: UUID of the server, whose action was just sent.
+        :param proves: function of a :class:`servers.Server` that tells
+            whether that shows the end of the action, even if its reading
+            began before the action was sent; None if there is none.
         """
         key = (server_id, threading.get_ident())
         with self._changed:
-            self._waiting[key] = _Wait(time.time(), time.monotonic())
-            self._seen.pop(server_id, None)
+            self._waiting[key] = _Wait(time.time(), time.monotonic(), proves)
+            self._forget(server_id)
         try:
             yield
         finally:
             with self._changed:
                 del self._waiting[key]
-                self._seen.pop(server_id, None)
+                self._forget(server_id)
+
+    def _forget(self, server_id):
+        self._seen.pop(server_id, None)
+        self._ended.discard(server_id)
 
     def are_shared(self):
         """Tell whether so many wait that they look together.
@@ -128,7 +142,7 @@ class Looks:
         """
         if not self.are_shared():
             return servers.read(self._compute, server_id)
-        self._in_a_round()
+        self._in_a_round(server_id)
         with self._changed:
             server = self._seen.get(server_id)
         if server is not None and server.state.vm_state != 'deleted':
@@ -139,11 +153,16 @@ class Looks:
             return (found if server else
                     self._seen.setdefault(server_id, found))
 
-    def _in_a_round(self):
-        """Take part in the next round, or lead it."""
+    def _in_a_round(self, server_id):
+        """Take part in the next round, or lead it.
+
+        One that has begun is enough if it finds what is waited for.
+        """
         with self._changed:
             while self._round is not None and self._round.has_begun:
                 self._changed.wait()
+            if server_id in self._ended:
+                return
             current, leads = self._round, self._round is None
             if leads:
                 current = self._round = _Round()
@@ -169,7 +188,7 @@ class Looks:
                     {'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):
                 found += page
             with self._changed:
-                self._keep(found, begun, now)
+                self._keep(found, now)
         except errors.HostCloudError as exc:
             current.failure = exc
         finally:
@@ -198,19 +217,24 @@ class Looks:
         self._all_at = begun
         return from_the_begin_on
 
-    def _keep(self, found, begun, now):
+    def _keep(self, found, now):
         """Take what a round has found for what is seen.
 
         :param found: list of :class:`servers.Server`.
-        :param begun: when the round began, a ``time.monotonic`` value.
-        :param now: the same as a ``time.time`` value.
+        :param now: when the round began, a ``time.time`` value.
         """
-        waits = collections.defaultdict(float)
+        waits = collections.defaultdict(list)
         for (server_id, _), wait in self._waiting.items():
-            waits[server_id] = max(waits[server_id], wait.begun)
+            waits[server_id].append(wait)
         for server in found:
+            proofs = [
+                (wait, wait.proves is not None and wait.proves(server))
+                for wait in waits.get(server.id, ())]
+            if proofs and all(proven for _, proven in proofs):
+                self._ended.add(server.id)
             # One whose wait began later may have been read before its action.
-            if server.id in waits and waits[server.id] <= begun:
+            if proofs and all(proven or wait.begun <= server.read_at
+                              for wait, proven in proofs):
                 self._seen[server.id] = server
         changes = [change for change in map(_changed_at, found) if change]
         if changes:

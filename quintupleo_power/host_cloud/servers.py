@@ -14,6 +14,7 @@
 
 import dataclasses
 import re
+import time
 
 from oslo_utils import uuidutils
 
@@ -46,6 +47,8 @@ class Server:
     :ivar image_properties: properties of that image as the server was made,
         or None where the compute API is older than 2.98.
     :ivar metadata: what its owner has noted with it.
+    :ivar read_at: when the reading began, a ``time.monotonic`` value; None if
+        it is not known.
     """
 
     id: str
@@ -66,12 +69,14 @@ class Server:
     image_properties: dict | None = dataclasses.field(
         default=None, hash=False)
     metadata: dict = dataclasses.field(default_factory=dict, hash=False)
+    read_at: float | None = dataclasses.field(default=None, compare=False)
 
     @classmethod
-    def from_body(cls, body):
+    def from_body(cls, body, read_at=None):
         """Read the ``server`` object of Nova's API.
 
         :param body: the decoded object.
+        :param read_at: when the reading began, a ``time.monotonic`` value.
         :returns: a :class:`Server`.
         :raises: ServerError if it is not what Nova's API reference says.
         """
@@ -96,7 +101,8 @@ class Server:
                     body.get('flavor') or {}),
                 launched_at=body.get('OS-SRV-USG:launched_at'),
                 image_properties=image.get('properties'),
-                metadata=body.get('metadata') or {})
+                metadata=body.get('metadata') or {},
+                read_at=read_at)
         except (AttributeError, KeyError, TypeError) as exc:
             raise errors.ServerError(
                 'The host cloud describes a server in a form that Nova does '
@@ -162,10 +168,11 @@ def read(compute, reference):
     :returns: a :class:`Server`.
     :raises: NotFound, NotUnique or another HostCloudError.
     """
+    begun = time.monotonic()
     if uuidutils.is_uuid_like(reference):
         try:
             server = Server.from_body(
-                compute.get(f'/servers/{reference}', 'server'))
+                compute.get(f'/servers/{reference}', 'server'), begun)
         except errors.NotFound:
             raise not_found(reference)
         if not same_id(server.id, reference):
@@ -175,7 +182,7 @@ def read(compute, reference):
         return server
     # Nova filters by regular expression, which finds too much, never too
     # little; what is asked for is the exact name.
-    found = [Server.from_body(body) for body in compute.get(
+    found = [Server.from_body(body, begun) for body in compute.get(
         '/servers/detail', 'servers', list,
         name=f'^{re.escape(reference)}$') if body.get('name') == reference]
     if not found:
@@ -200,13 +207,14 @@ def read_pages(compute, filters=None):
     """
     query = dict(filters or {})
     while True:
+        begun = time.monotonic()
         answer = compute.get('/servers/detail', **query)
         bodies = answer.get('servers')
         if not isinstance(bodies, list):
             raise errors.ServerError(
                 'The host cloud lists its servers in a form that Nova does '
                 'not have')
-        page = [Server.from_body(body) for body in bodies]
+        page = [Server.from_body(body, begun) for body in bodies]
         yield page
         # Nova links to the next page of all but the last one.
         if not page or not answer.get('servers_links'):

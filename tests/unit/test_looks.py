@@ -109,6 +109,46 @@ class LooksTestCase(unittest.TestCase):
                 self.assertEqual('stopped', late.result(60).state.vm_state)
         self.assertEqual(2, self.compute.lists())
 
+    def late(self, proves):
+        """Look at one that is waited for since a list has begun."""
+        ids = self.compute.add(4)
+        self.compute.hold.clear()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool, (
+                contextlib.ExitStack()) as waits:
+            for server_id in ids[:3]:
+                waits.enter_context(self.looks.waiting(server_id))
+            early = pool.submit(self.looks.look, ids[0])
+            self.compute.listing.wait(60)
+            waits.enter_context(self.looks.waiting(ids[3], proves))
+            self.compute.hold.set()
+            early.result(60)
+            return self.looks.look(ids[3])
+
+    def test_list_that_shows_the_end_serves_one_who_came_later(self):
+        shown = []
+
+        def proves(server):
+            shown.append(server)
+            return True
+
+        seen = self.late(proves)
+        self.assertEqual([seen], shown)
+        self.assertEqual(1, self.compute.lists())
+
+    def test_list_that_does_not_show_the_end_does_not(self):
+        self.late(lambda server: False)
+        self.assertEqual(2, self.compute.lists())
+
+    def test_end_of_one_wait_is_not_that_of_the_next(self):
+        ids = self.compute.add(3)
+        with contextlib.ExitStack() as others:
+            for server_id in ids[1:]:
+                others.enter_context(self.looks.waiting(server_id))
+            for _ in range(2):
+                with self.looks.waiting(ids[0], lambda server: True):
+                    self.looks.look(ids[0])
+        self.assertEqual(2, self.compute.lists())
+
     def test_failure_is_an_error_for_all_that_took_part(self):
         ids = self.compute.add(5)
         self.compute.failure = errors.ServerError('out of order')

@@ -311,8 +311,8 @@ class NetworkFirstTestCase(PowerTestCase):
         read = servers.Server.from_body
         self.useFixture(fixtures.MockPatchObject(
             servers.Server, 'from_body',
-            lambda body: dataclasses.replace(read(body),
-                                             network_first=True)))
+            lambda *args: dataclasses.replace(read(*args),
+                                              network_first=True)))
 
     def test_pxe_is_a_boot_like_any_other(self):
         self.set_server('stopped', SHUTDOWN)
