@@ -12,7 +12,10 @@
 
 """Nova server actions: sent once, watched until Nova says how they ended."""
 
+import contextlib
 import dataclasses
+import functools
+import threading
 import time
 
 from oslo_log import log
@@ -121,6 +124,10 @@ class Actions:
     LATEST = 10
     # How often an action is sent in the hope that the one before is over.
     TRIES = 3
+    # Actions that are sent to the host cloud at the same time. Nova answers
+    # in turn: with more of them each look would come after all of these, and
+    # the last ones might not be answered in time.
+    AT_ONCE = 10
 
     def __init__(self, compute, poll_interval):
         """Run actions through a compute service.
@@ -131,6 +138,7 @@ class Actions:
         self._compute = compute
         self._looks = looks.Looks(compute)
         self._pace = pace.Pace(poll_interval)
+        self._line = threading.Semaphore(self.AT_ONCE)
 
     def settle(self, server, deadline):
         """Wait until nothing is under way on a server.
@@ -163,6 +171,7 @@ class Actions:
             the server's state tells whether it was: never so for a reboot
             or a snapshot,
             OutcomeUnknown if it is not known whether one of these was sent,
+            ActionTimeout if too many others were before it,
             or another HostCloudError.
         """
         request_id = self._send(server, action, deadline, argument)
@@ -226,7 +235,8 @@ class Actions:
         server, action = under_way.server, under_way.action
         seen, looked = self._watch(
             server.id, action.value, deadline,
-            waits or self._pace.waits(action.value, place))
+            waits or self._pace.waits(action.value, place),
+            functools.partial(_proves_end, under_way))
         took = time.monotonic() - under_way.begun
         # A state that it was not in before is proof enough.
         failure = (None if _is_reached(under_way, seen)
@@ -294,8 +304,9 @@ class Actions:
         :returns: the request's identifier, None if Nova does not tell it.
         """
         try:
-            request_id = self._compute.post(
-                f'/servers/{server.id}/action', _BODIES[action](argument))
+            with self._in_line(server, action, deadline):
+                request_id = self._compute.post(
+                    f'/servers/{server.id}/action', _BODIES[action](argument))
         except errors.NotFound:
             raise servers.not_found(server.id)
         except errors.TooManyRequests:
@@ -308,6 +319,21 @@ class Actions:
                   {'action': action.value, 'server': server.id,
                    'request': request_id})
         return request_id
+
+    @contextlib.contextmanager
+    def _in_line(self, server, action, deadline):
+        """Wait until few enough actions are on their way to Nova."""
+        if not self._line.acquire(
+                timeout=max(0, deadline - time.monotonic())):
+            raise errors.ActionTimeout(
+                f'The {action.value} of server {server.id} was not sent '
+                'within the time that the request or '
+                '[quintupleo]action_timeout gives: the host cloud did not '
+                'answer to others that were sent before')
+        try:
+            yield
+        finally:
+            self._line.release()
 
     def _arrived(self, server, action, error, deadline):
         """Find out whether Nova has an action whose answer was lost.
@@ -359,11 +385,12 @@ class Actions:
                  for row in rows if row.get('action') == word]
         return [each for each in found if each[0] >= known]
 
-    def _watch(self, server_id, name, deadline, waits):
+    def _watch(self, server_id, name, deadline, waits, proves=None):
         """Look at a server until it has no task in progress.
 
         :param name: what it is that is waited for.
         :param waits: yields the seconds between two looks.
+        :param proves: see :meth:`looks.Looks.waiting`.
         :returns: (the server, list of whether each look was a shared one).
         """
         looked = []
@@ -373,7 +400,7 @@ class Actions:
             return self._looks.look(server_id)
 
         try:
-            with self._looks.waiting(server_id):
+            with self._looks.waiting(server_id, proves):
                 time.sleep(max(0, min(next(waits),
                                       deadline - time.monotonic())))
                 seen = _wait_for(
@@ -428,6 +455,17 @@ class Actions:
                 return (event.get('details')
                         or f"{event.get('event')} ended with an error")
         return None
+
+
+def _proves_end(under_way, seen):
+    """Whether a reading shows that an action is over, whenever it began.
+
+    Nothing was under way when its plan was read, and Nova would have refused
+    it had somebody else brought the server there since then.
+    """
+    return (seen.read_at >= under_way.server.read_at
+            and not seen.state.task_state and not under_way.was_reached
+            and _is_reached(under_way, seen))
 
 
 def _is_reached(under_way, seen):

@@ -224,7 +224,8 @@ class HostCloud:
         :param argument: what the action is asked for with.
         :returns: the :class:`actions.UnderWay`.
         :raises: Conflict if the server is in no state for it, OutcomeUnknown
-            if it is not known whether it was sent, or another HostCloudError.
+            if it is not known whether it was sent, ActionTimeout if too many
+            others were before it, or another HostCloudError.
         """
         with self._acting(server):
             return self._actions.send(server, action, deadline, argument)
