@@ -23,6 +23,7 @@ import functools
 import gc
 import json
 import resource
+import statistics
 import sys
 import time
 import tracemalloc
@@ -114,13 +115,14 @@ def run(function, items, threads=None):
 
     :param threads: how many at a time; None for all.
     """
-    errors = []
+    errors, ends = [], []
 
     def one(item):
         try:
             function(item)
         except exception.IronicException as exc:
             errors.append(str(exc))
+        ends.append(time.monotonic() - begun)
 
     used = time.process_time()
     begun = time.monotonic()
@@ -128,6 +130,7 @@ def run(function, items, threads=None):
             threads or len(items)) as pool:
         list(pool.map(one, items))
     return {'seconds': time.monotonic() - begun,
+            'half done': statistics.median(ends),
             'cpu seconds': time.process_time() - used,
             'memory MiB': resource.getrusage(
                 resource.RUSAGE_SELF).ru_maxrss / 1024,
