@@ -86,6 +86,8 @@ _NMI = 'NMI'
 # state, with the word that Nova's records have for it.
 _ONCE = {**dict.fromkeys(_REBOOTS, 'reboot'),
          transitions.Action.SNAPSHOT: 'createImage'}
+# What Nova takes in the state, too, that it leads to.
+_TAKEN_THERE = (*_REBOOTS, transitions.Action.REBUILD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -464,6 +466,7 @@ def _proves_end(under_way, seen):
     it had somebody else brought the server there since then.
     """
     return (seen.read_at >= under_way.server.read_at
+            and under_way.action not in _TAKEN_THERE
             and not seen.state.task_state and not under_way.was_reached
             and _is_reached(under_way, seen))
 

@@ -137,3 +137,16 @@ class ProofTestCase(unittest.TestCase):
         self.assertFalse(self.proves(state=self.before.state))
         self.assertFalse(self.proves(dataclasses.replace(
             self.under_way, was_reached=True)))
+
+    def test_not_of_what_nova_takes_there_too(self):
+        # Somebody else may have brought the server there before it was sent.
+        for action in (transitions.Action.HARD_REBOOT,
+                       transitions.Action.REBUILD):
+            under_way = dataclasses.replace(
+                self.under_way, action=action, begun_in='stopped')
+            state = dataclasses.replace(
+                self.before.state, vm_state=under_way.leads_to,
+                power_state=4 if under_way.leads_to == 'stopped' else 1)
+            seen = dataclasses.replace(self.after, state=state)
+            self.assertTrue(actions._is_reached(under_way, seen))
+            self.assertFalse(actions._proves_end(under_way, seen))
