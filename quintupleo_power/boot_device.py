@@ -19,6 +19,7 @@ about what the server boots from now: the host cloud is asked.
 
 from ironic.common import exception
 
+from quintupleo_power import saving
 from quintupleo_power import transitions
 
 PERSISTENT_KEY = 'quintupleo_boot_device'
@@ -37,7 +38,7 @@ def record(node, device, persistent):
         node.del_driver_internal_info(ONCE_KEY)
     else:
         node.set_driver_internal_info(ONCE_KEY, device.value)
-    node.save()
+    saving.save(node)
 
 
 def wished(node):
@@ -65,7 +66,7 @@ def forget(node, device):
     for key in (PERSISTENT_KEY, ONCE_KEY):
         if node.driver_internal_info.get(key) == device.value:
             node.del_driver_internal_info(key)
-    node.save()
+    saving.save(node)
 
 
 def _device(node, recorded):

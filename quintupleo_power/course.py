@@ -29,6 +29,7 @@ from quintupleo_power.host_cloud import pace
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import interrupted
 from quintupleo_power import rescue_images
+from quintupleo_power import saving
 from quintupleo_power import transitions
 from quintupleo_power import watch
 
@@ -138,7 +139,7 @@ def fulfil(node, request, timeout, validated_at, argument=None):
                              'reason': exc})
                 cloud.failed(info.credentials, exc)
                 interrupted.look(node)
-                interrupted.save(node)
+                saving.save(node)
                 time.sleep(pause)
     if course.server:
         watch.after_action(
@@ -171,7 +172,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
     server = host.server(info.server, max_age)
     interrupted.look(node, server)
     if server.state.task_state:
-        interrupted.save(node)
+        saving.save(node)
     server = host.settle(server, deadline)
     if course.sent:
         if _has_booted(server, request, device, course.sent[-1]):
@@ -204,7 +205,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
     for number, action in enumerate(actions, 1):
         if not course.sent:
             watch.acting(node)
-        interrupted.save(node)
+        saving.save(node)
         course.sent.append(action)
         course.request_id = None
         details = arguments.get(action)

@@ -69,7 +69,7 @@ _being_finished = set()
 def recorded(node, power_state):
     """Keep a request with its node while it is carried out.
 
-    :func:`save` saves it, before an action is sent or a task is waited for.
+    It has to be saved before an action is sent or a task is waited for.
     Its end is saved by Ironic, which writes the node as soon as a request
     succeeded or failed.
 
@@ -109,18 +109,6 @@ def look(node, server=None):
         return
     request['server_updated'] = server.updated if server else None
     node.set_driver_internal_info(KEY, request)
-
-
-def save(node):
-    """Save what was noted with a node, for whoever finishes the request.
-
-    A write takes Ironic longer than all else that the driver does before an
-    action: there is one, and none where nothing is new.
-
-    :param node: an Ironic node.
-    """
-    if node.obj_what_changed():
-        node.save()
 
 
 def require_none(task):

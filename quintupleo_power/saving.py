@@ -1,0 +1,36 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Nodes saved in the course of requests, of which there may be many at once.
+
+All threads of a conductor share one interpreter, and to save a node is mostly
+work of that. Many at once take turns in the midst of it and all end late; a
+few at a time end one after the other, and their machines are on their way
+meanwhile.
+"""
+
+import threading
+
+# Enough to keep the interpreter busy while the database answers.
+AT_ONCE = 5
+
+_turns = threading.Semaphore(AT_ONCE)
+
+
+def save(node):
+    """Save what was noted with a node, if anything is new.
+
+    :param node: an Ironic node.
+    """
+    if node.obj_what_changed():
+        with _turns:
+            node.save()
