@@ -38,7 +38,7 @@ def record(node, device, persistent):
         node.del_driver_internal_info(ONCE_KEY)
     else:
         node.set_driver_internal_info(ONCE_KEY, device.value)
-    saving.save(node)
+    saving.save_boot_device(node)
 
 
 def wished(node):
@@ -66,7 +66,7 @@ def forget(node, device):
     for key in (PERSISTENT_KEY, ONCE_KEY):
         if node.driver_internal_info.get(key) == device.value:
             node.del_driver_internal_info(key)
-    saving.save(node)
+    saving.save_boot_device(node)
 
 
 def _device(node, recorded):

@@ -139,7 +139,7 @@ def fulfil(node, request, timeout, validated_at, argument=None):
                              'reason': exc})
                 cloud.failed(info.credentials, exc)
                 interrupted.look(node)
-                saving.save(node)
+                saving.save_request(node)
                 time.sleep(pause)
     if course.server:
         watch.after_action(
@@ -172,7 +172,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
     server = host.server(info.server, max_age)
     interrupted.look(node, server)
     if server.state.task_state:
-        saving.save(node)
+        saving.save_request(node)
     server = host.settle(server, deadline)
     if course.sent:
         if _has_booted(server, request, device, course.sent[-1]):
@@ -205,7 +205,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
     for number, action in enumerate(actions, 1):
         if not course.sent:
             watch.acting(node)
-        saving.save(node)
+        saving.save_request(node)
         course.sent.append(action)
         course.request_id = None
         details = arguments.get(action)

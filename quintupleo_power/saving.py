@@ -23,14 +23,29 @@ import threading
 # Enough to keep the interpreter busy while the database answers.
 AT_ONCE = 5
 
-_turns = threading.Semaphore(AT_ONCE)
+# Two lines: a request that is about to be sent is not behind nodes that are
+# only told what to boot from next.
+_of_boot_devices = threading.Semaphore(AT_ONCE)
+_of_requests = threading.Semaphore(AT_ONCE)
 
 
-def save(node):
-    """Save what was noted with a node, if anything is new.
+def save_boot_device(node):
+    """Save what a node is wished to boot from, if that is new.
 
     :param node: an Ironic node.
     """
+    _save(node, _of_boot_devices)
+
+
+def save_request(node):
+    """Save what was noted of a request for a node, if anything is new.
+
+    :param node: an Ironic node.
+    """
+    _save(node, _of_requests)
+
+
+def _save(node, turns):
     if node.obj_what_changed():
-        with _turns:
+        with turns:
             node.save()

@@ -348,7 +348,7 @@ class LookTestCase(InterruptedTestCase):
 
     def test_request_is_kept_while_a_task_ends(self):
         self.server.task = ('rebooting', 1)
-        with mock.patch.object(saving, 'save', autospec=True,
+        with mock.patch.object(saving, 'save_request', autospec=True,
                                side_effect=self.save_and_die):
             with self.acquire() as task:
                 self.assertRaises(DeathError, task.driver.power.reboot, task)
@@ -363,7 +363,7 @@ class LookTestCase(InterruptedTestCase):
         self.node.refresh()
         self.assertIsNone(self.request())
 
-    _save = staticmethod(saving.save)
+    _save = staticmethod(saving.save_request)
 
     def save_and_die(self, node):
         """Do what it does, and no more."""
@@ -373,7 +373,7 @@ class LookTestCase(InterruptedTestCase):
     def test_request_is_kept_while_the_cloud_cannot_be_read(self):
         self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503,
                              times=self.READS)
-        with mock.patch.object(saving, 'save', autospec=True,
+        with mock.patch.object(saving, 'save_request', autospec=True,
                                side_effect=self.save_and_die):
             with self.acquire() as task:
                 self.assertRaises(DeathError, task.driver.power.reboot, task)

@@ -41,12 +41,16 @@ class SaveTestCase(unittest.TestCase):
 
         number = 3 * saving.AT_ONCE
         with futures.ThreadPoolExecutor(number) as pool:
-            saves = [pool.submit(saving.save, Node(save=save))
+            saves = [pool.submit(saving.save_request, Node(save=save))
                      for _ in range(number)]
             try:
                 for _ in range(saving.AT_ONCE):
                     self.assertTrue(begun.acquire(timeout=60))
                 self.assertFalse(begun.acquire(timeout=0.1))
+                # These stand in another line.
+                saved = []
+                saving.save_boot_device(Node(save=lambda: saved.append(1)))
+                self.assertEqual([1], saved)
             finally:
                 go_on.set()
             for each in saves:
@@ -59,10 +63,11 @@ class SaveTestCase(unittest.TestCase):
             raise ValueError('no database')
 
         for _ in range(saving.AT_ONCE):
-            self.assertRaises(ValueError, saving.save, Node(save=fail))
+            self.assertRaises(ValueError, saving.save_request, Node(save=fail))
         saved = []
-        saving.save(Node(save=lambda: saved.append(True)))
+        saving.save_request(Node(save=lambda: saved.append(True)))
         self.assertEqual([True], saved)
 
     def test_nothing_new_is_not_saved(self):
-        saving.save(Node(changed=(), save=self.fail))
+        saving.save_request(Node(changed=(), save=self.fail))
+        saving.save_boot_device(Node(changed=(), save=self.fail))
