@@ -302,6 +302,8 @@ class Ironic:
             'HOME': str(self.root),
             'LC_ALL': 'C.UTF-8',
             'PYTHONWARNINGS': 'ignore',
+            # Its memory stays level, see user/scale in the documentation.
+            'MALLOC_MMAP_THRESHOLD_': '1048576',
             'OS_CLIENT_CONFIG_FILE': str(self.state / 'clouds.yaml'),
         }
 
