@@ -69,7 +69,7 @@ _being_finished = set()
 def recorded(node, power_state):
     """Keep a request with its node while it is carried out.
 
-    It has to be saved before an action is sent or a task is waited for.
+    It is to be saved before an action is sent or a task is waited for.
     Its end is saved by Ironic, which writes the node as soon as a request
     succeeded or failed.
 
