@@ -31,6 +31,10 @@ NAME = 'quintupleo_snapshot'
 SERVER = 'quintupleo_snapshot_server'
 VOLUMES = 'quintupleo_snapshot_volumes'
 
+# Metadata of a volume's snapshot: which of the server's volumes it is of,
+# from 0. Its time does not tell, for the volume service keeps whole seconds.
+POSITION = 'quintupleo_snapshot_position'
+
 NAMES = re.compile('[A-Za-z0-9][A-Za-z0-9._-]{0,39}')
 
 # The first volume API that brings a volume back to a snapshot.
@@ -254,9 +258,8 @@ class Snapshots:
         """
         try:
             snapshot = self._wait_image(server, name)
-            # One at a time: they are brought back in this order.
-            for volume_id in server.volume_ids:
-                self._snapshot_volume(snapshot, volume_id, deadline)
+            for position, volume_id in enumerate(server.volume_ids):
+                self._snapshot_volume(snapshot, volume_id, position, deadline)
             return snapshot
         except errors.HostCloudError:
             with contextlib.suppress(errors.HostCloudError):
@@ -279,12 +282,12 @@ class Snapshots:
                     f'{server.id}"')
             time.sleep(self.PAUSE)
 
-    def _snapshot_volume(self, snapshot, volume_id, deadline):
+    def _snapshot_volume(self, snapshot, volume_id, position, deadline):
         # A volume that a server has is "in use", which takes force before
         # volume API 3.66.
         made = self._volume.ask('/snapshots', {'snapshot': {
-            'volume_id': volume_id, 'name': snapshot.title,
-            'force': True}}, 'snapshot')
+            'volume_id': volume_id, 'name': snapshot.title, 'force': True,
+            'metadata': {POSITION: str(position)}}}, 'snapshot')
         self._wait(f'/snapshots/{made.get("id")}', 'snapshot', 'available',
                    deadline)
 
@@ -333,11 +336,15 @@ class Snapshots:
             self._image.delete(f'/images/{snapshot.id}')
 
     def _of_volumes(self, snapshot):
-        """Read what the volume service has of a snapshot, in its order."""
+        """Read what the volume service has of a snapshot.
+
+        :returns: list of dicts, in the order of the server's volumes.
+        """
         if not snapshot.volumes:
             return []
-        return [each for each in self._volume_snapshots(name=snapshot.title)
-                if each.get('name') == snapshot.title]
+        found = [each for each in self._volume_snapshots(name=snapshot.title)
+                 if each.get('name') == snapshot.title]
+        return sorted(found, key=_position)
 
     def _volume_snapshots(self, **filters):
         found = self._volume.get('/snapshots/detail', 'snapshots', list,
@@ -394,3 +401,14 @@ class Snapshots:
                     f'The volume service has {path[1:]} in state {found} '
                     'still')
             time.sleep(self.PAUSE)
+
+
+def _position(volume_snapshot):
+    """Tell which of its server's volumes a snapshot is of.
+
+    :returns: the number; 0 if it does not say, as older ones do not: then the
+        time is all there is.
+    """
+    metadata = volume_snapshot.get('metadata')
+    position = metadata.get(POSITION) if isinstance(metadata, dict) else None
+    return int(position) if str(position).isdecimal() else 0

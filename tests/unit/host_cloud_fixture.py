@@ -567,6 +567,7 @@ class FakeHostCloud(fixtures.Fixture):
             snapshot = {
                 'id': uuidutils.generate_uuid(), 'status': 'creating',
                 'volume_id': volume['id'], 'name': wanted['name'],
+                'metadata': wanted.get('metadata', {}),
                 'created_at': f'{self._now()}.'
                               f'{len(self.volume_snapshots):06}'}
             self.volume_snapshots[snapshot['id']] = snapshot

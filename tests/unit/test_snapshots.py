@@ -173,6 +173,15 @@ class TakeTestCase(SnapshotTestCase):
             [(each['volume_id'], each['name'], each['status'])
              for each in self.host_cloud.volume_snapshots.values()])
 
+    def test_volumes_have_their_position_in_their_snapshots(self):
+        self.add_volumes('one', 'two')
+        self.snapshot()
+        self.assertEqual(
+            [{'quintupleo_snapshot_position': '0'},
+             {'quintupleo_snapshot_position': '1'}],
+            [each['metadata']
+             for each in self.host_cloud.volume_snapshots.values()])
+
     def test_server_that_boots_from_a_volume_is_refused(self):
         self.server.image = None
         self.server.volumes = (self.host_cloud.add_volume(
@@ -326,6 +335,28 @@ class RestoreTestCase(SnapshotTestCase):
         self.assertEqual(['before'], [
             each.name for each in host.snapshots.all(**{
                 snapshots.SERVER: self.server.id})])
+
+    def set_volume_snapshots(self, *ids, **values):
+        """Change what the volume service tells of them."""
+        kept = self.host_cloud.volume_snapshots
+        for snapshot_id, each in zip(ids, list(kept.values()), strict=True):
+            self.host_cloud.contents[snapshot_id] = (
+                self.host_cloud.contents[each['id']])
+            del kept[each['id']]
+            kept[snapshot_id] = {**each, 'id': snapshot_id, **values}
+
+    def test_volumes_with_snapshots_of_the_same_second(self):
+        self.set_volume_snapshots('9', '1', created_at='2026-11-24T00:16:33')
+        self.restore()
+        self.assert_restored()
+
+    def test_snapshots_of_volumes_that_know_no_position(self):
+        for metadata in ({}, None, {snapshots.POSITION: 'first'},
+                         {snapshots.POSITION: ['1']}):
+            with self.subTest(metadata=metadata):
+                self.set_volume_snapshots('9', '1', metadata=metadata)
+                self.restore()
+                self.assert_restored()
 
     def test_properties_that_make_the_machine_are_kept(self):
         image, = self.images()
