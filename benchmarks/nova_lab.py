@@ -36,6 +36,7 @@ sys.dont_write_bytecode = True
 import nova_copies  # noqa: E402
 from onebox import ironic  # noqa: E402
 from onebox import lab  # noqa: E402
+from onebox.minicloud import cloud as minicloud  # noqa: E402
 from onebox.minicloud import database  # noqa: E402
 from onebox.minicloud import settings  # noqa: E402
 from onebox import processes  # noqa: E402
@@ -439,6 +440,39 @@ def each(function, items):
     """
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(function, items))
+
+
+@contextlib.contextmanager
+def apart(state):
+    """Give the host cloud a processor, and the others to whoever uses it.
+
+    That is to this process and to what it starts meanwhile. A tenant never
+    shares processors with the services of its cloud.
+
+    :param state: state folder of ``minicloud up``.
+    :raises: system.Error if there is one processor only.
+    """
+    every = os.sched_getaffinity(0)
+    its_own = {min(every)}
+    if every == its_own:
+        raise system.Error('There is one processor only: run it without '
+                           '"--apart".')
+    cloud = settings.Settings(state)
+    _pin(minicloud.pids(cloud), its_own)
+    _pin([os.getpid()], every - its_own)
+    try:
+        yield
+    finally:
+        _pin([os.getpid(), *minicloud.pids(cloud)], every)
+
+
+def _pin(pids, processors):
+    for pid in pids:
+        # What has ended needs none.
+        with contextlib.suppress(FileNotFoundError):
+            for task in os.listdir(f'/proc/{pid}/task'):
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(int(task), processors)
 
 
 class Processors:

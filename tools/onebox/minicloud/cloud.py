@@ -423,11 +423,11 @@ def examine(cloud):
 
 def memory(cloud):
     """Bytes that the services use, and those that the guests use."""
-    pids = _our_processes(cloud)
-    return processes.memory(pids), processes.memory(libvirt.guest_pids(cloud))
+    return (processes.memory(pids(cloud)),
+            processes.memory(libvirt.guest_pids(cloud)))
 
 
-def _our_processes(cloud):
+def pids(cloud):
     """All processes of all services, whatever state they are in."""
     found = set()
     for service in services.SERVICES:
