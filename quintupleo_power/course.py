@@ -52,6 +52,11 @@ VALIDATED_MAX_AGE = 10.0
 PLAN_MAX_AGE = 1.0
 NEVER = float('-inf')
 
+# What is fulfilled by the state that a server ends in, whoever has brought it
+# there. Of a reboot whose answer is lost only a new reading before it tells.
+_OF_A_STATE = (transitions.Request.POWER_ON, transitions.Request.POWER_OFF,
+               transitions.Request.SOFT_POWER_OFF)
+
 
 @dataclasses.dataclass
 class _Course:
@@ -169,6 +174,8 @@ def _carry_out(node, info, host, request, device, deadline, course,
     :returns: whether the machine has booted from the wished device.
     """
     max_age, is_own = course.reading()
+    if request not in _OF_A_STATE and not is_own:
+        max_age, is_own = 0.0, True
     server = host.server(info.server, max_age)
     interrupted.look(node, server)
     if server.state.task_state:
@@ -283,12 +290,8 @@ def _nova_checks(server, request, device):
     """Whether Nova would contradict a plan from an outdated reading.
 
     It cannot contradict an empty plan or a refusal, and it does not when a
-    rescued guest has switched itself off before a plan of two actions. It
-    rebuilds and snapshots a server that runs as well.
+    rescued guest has switched itself off before a plan of two actions.
     """
-    if request in (transitions.Request.REBUILD,
-                   transitions.Request.SNAPSHOT):
-        return False
     try:
         return len(transitions.plan(server.state, request, device,
                                     server.network_first)) == 1

@@ -28,6 +28,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import power
+from quintupleo_power import transitions
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit import nova_model
@@ -679,6 +680,25 @@ class GetPowerStateTestCase(PowerTestCase):
             utils.node_power_action(task, states.POWER_ON)
         self.assert_sent('start')
 
+    def test_request_without_validation_is_not_skipped_by_an_older_reading(
+            self):
+        # Found by the tests with faults on a quick machine.
+        self.assertEqual(states.POWER_ON, self.get_power())
+        self.set_server('suspended', transitions.PowerState.SUSPENDED)
+        with self.acquire() as task:
+            utils.node_power_action(task, states.POWER_ON)
+        self.assert_sent('hard reboot')
+
+    def test_reboot_is_not_taken_for_done_by_what_others_did(self):
+        # Found by the model-based test: somebody had started the server, and
+        # the answer to the driver's own start was lost.
+        self.set_server('stopped', SHUTDOWN)
+        self.assertEqual(states.POWER_OFF, self.get_power())
+        self.set_server('active', RUNNING)
+        self.host_cloud.fail('POST', '/action$', 502, times=1)
+        self.reboot()
+        self.assert_sent('hard reboot')
+
     def test_request_is_not_validated_by_an_older_reading(self):
         # Found by the model-based test.
         self.assertEqual(states.POWER_ON, self.get_power())
@@ -883,9 +903,11 @@ class RequestCountTestCase(PowerTestCase):
         self.clock.now += 60
         self.assert_server_is('active', RUNNING)
         self.host_cloud.forget_requests()
-        self.validate()
         self.wish(boot_devices.PXE)
-        self.reboot()
+        self.clock.tick = 1e-6
+        with self.acquire() as task:
+            task.driver.power.validate(task)
+            self.as_ironic_does(task, task.driver.power.reboot)
         self.assert_requests('server', 'action', 'server', 'server')
         self.assert_server_is('rescued', RUNNING)
 
