@@ -16,7 +16,8 @@ The script has a thread for each server, which asks for the rescue and looks
 once a second. The driver runs in a thread for each node, in three ways: by
 itself, with nodes that Ironic has locked before; as Ironic's conductor runs
 it, which includes Ironic's locks and database; and behind Ironic's API. What
-Ironic takes alone, with its fake hardware, is shown beside the last two. With
+Ironic takes alone, with its fake hardware, is shown beside the last two, and
+beside the second what it takes with that script for a driver. With
 ``--apart`` the host cloud has a processor of its own. Run it with
 ``tools/benchmark many_to_pxe``.
 """
@@ -32,6 +33,7 @@ import time
 
 import nova_lab
 import report
+import script
 
 from onebox import system
 
@@ -40,9 +42,9 @@ LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
 # Ironic's API closes connections where there are more.
 API_THREADS = 8
 # Of the columns of the table.
-DIGITS = (1, 1, 0, 1, 1, 1, 2, 2, 0, 1, 1)
+DIGITS = (1, 1, 0, 1, 1, 1, 1, 2, 2, 2, 0, 1, 1)
 WAYS = ['driver', 'conductor', 'ironic']
-SIDES = ('script', 'ironic', 'ours')
+SIDES = ('script', 'ironic', 'least', 'ours')
 
 
 class Benchmark:
@@ -59,9 +61,8 @@ class Benchmark:
     def by_a_script(self, number):
         """Rescue so many servers; return a dict of figures."""
         def rescue(server):
-            self.lab.cloud.compute.rescue_server(
-                server, None, self.rescue_image)
-            self._wait_for(server, 'RESCUE')
+            script.rescue(self.lab.cloud.compute, server.id,
+                          self.rescue_image)
             return time.monotonic()
 
         with self.lab.requests() as requests:
@@ -69,26 +70,11 @@ class Benchmark:
             with concurrent.futures.ThreadPoolExecutor(number) as pool:
                 ends = list(pool.map(rescue, self.servers[:number]))
             took = time.monotonic() - begun
-        self._back(self.servers[:number])
+        nova_lab.each(
+            lambda server: script.unrescue(self.lab.cloud.compute, server.id),
+            self.servers[:number])
         return {**_figures(took, requests),
                 'half done': statistics.median(ends) - begun}
-
-    def _back(self, servers):
-        def unrescue(server):
-            self.lab.cloud.compute.unrescue_server(server)
-            self._wait_for(server, 'ACTIVE')
-
-        nova_lab.each(unrescue, servers)
-
-    def _wait_for(self, server, status):
-        deadline = time.monotonic() + 600
-        while True:
-            found = self.lab.cloud.compute.get_server(server.id)
-            if found.status == status and not found.task_state:
-                return
-            if time.monotonic() > deadline:
-                raise system.Error(f'{server.name} is {found.status}.')
-            time.sleep(1)
 
     def by_the_conductor(self, conductor, number, order='to_pxe'):
         """Set PXE and reboot so many nodes; return a dict of figures."""
@@ -111,6 +97,10 @@ class Benchmark:
     def by_the_driver(self, conductor, number):
         """Have nodes that Ironic has locked; return a dict of figures."""
         return self.by_the_conductor(conductor, number, 'driver_to_pxe')
+
+    def by_a_script_in_ironic(self, conductor, number):
+        """Have the script for a driver; return a dict of figures."""
+        return self.by_the_conductor(conductor, number, 'script_to_pxe')
 
     def by_ironic_alone(self, conductor, number):
         """Have no driver and no Nova; return a dict of figures."""
@@ -178,20 +168,22 @@ def _figures(took, requests):
             'most reads in a second': max(seconds.values(), default=0)}
 
 
-def measure(benchmark, title, ours, arguments, alone=None):
+def measure(benchmark, title, ours, arguments, alone=None, least=None):
     """Compare the script with one way of ours; return its results.
 
     :param alone: does what Ironic does without us.
+    :param least: does it with the script in our place.
     """
     # Signs in and reads the images.
-    benchmark.by_a_script(1), ours(1)
+    benchmark.by_a_script(1), ours(1), least and least(1)
     results = []
     for number in arguments.nodes:
         for _ in range(arguments.rounds):
             row = {'nodes': number, 'way': title,
                    'script': benchmark.by_a_script(number),
                    'ours': ours(number),
-                   'ironic': alone and alone(number)}
+                   'ironic': alone and alone(number),
+                   'least': least and least(number)}
             print(f'{number} to PXE, {title}: ' + ', '.join(
                 f'{side} {row[side]["seconds"]:.1f} s'
                 for side in SIDES if row[side]), flush=True)
@@ -210,19 +202,23 @@ def summary(results):
     found = {}
     for key in dict.fromkeys((row['nodes'], row['way']) for row in results):
         rows = [row for row in results if (row['nodes'], row['way']) == key]
-        script = _median(rows, 'script', 'seconds')
+        bare = _median(rows, 'script', 'seconds')
         alone = _median(rows, 'ironic', 'seconds')
+        least = _median(rows, 'least', 'seconds')
         seconds = _median(rows, 'ours', 'seconds')
         found[key] = {
-            'script: seconds': script,
+            'script: seconds': bare,
             'script: half done': _median(rows, 'script', 'half done'),
             'script: reads': _median(rows, 'script', 'reads'),
             'Ironic alone: seconds': alone,
+            'the script in Ironic: seconds': least,
             'seconds': seconds,
             'half done': _median(rows, 'ours', 'half done'),
-            'times the script': seconds / script,
+            'times the script': seconds / bare,
             'times both': (None if alone is None
-                           else seconds / (script + alone)),
+                           else seconds / (bare + alone)),
+            'times the script in Ironic': (
+                None if least is None else seconds / least),
             **{what: _median(rows, 'ours', what) for what in (
                 'reads', 'reads/s', 'reads/s when all are sent')}}
     return found
@@ -248,6 +244,10 @@ def chart(found):
                       for number in numbers],
          **{way: [found[number, way]['seconds'] for number in numbers]
             for way in ways}})
+
+
+def _with(conductor, *functions):
+    return [functools.partial(function, conductor) for function in functions]
 
 
 def main():
@@ -283,24 +283,26 @@ def main():
                     conductor.ask('look', [
                         node.id for node in benchmark.nodes])
                     if 'conductor' in arguments.ways:
-                        results += measure(benchmark, 'the conductor',
-                                           functools.partial(
-                                               benchmark.by_the_conductor,
-                                               conductor), arguments,
-                                           functools.partial(
-                                               benchmark.by_ironic_alone,
-                                               conductor))
+                        results += measure(
+                            benchmark, 'the conductor', *_with(
+                                conductor, benchmark.by_the_conductor),
+                            arguments, *_with(
+                                conductor, benchmark.by_ironic_alone,
+                                benchmark.by_a_script_in_ironic))
                     if 'driver' in arguments.ways:
-                        results += measure(benchmark, 'the driver',
-                                           functools.partial(
-                                               benchmark.by_the_driver,
-                                               conductor), arguments)
+                        results += measure(
+                            benchmark, 'the driver', *_with(
+                                conductor, benchmark.by_the_driver),
+                            arguments)
             found = summary(results)
             report.write(arguments, 'many-to-pxe-apart' if arguments.apart
                          else 'many-to-pxe', lab.versions(),
                          table(found), results, [chart(found)])
     except system.Error as error:
         print(error.report(), file=sys.stderr)
+        return 1
+    except TimeoutError as error:
+        print(error, file=sys.stderr)
         return 1
     return 0
 

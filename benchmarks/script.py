@@ -1,0 +1,51 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a script of a tenant does with a server, with openstacksdk alone."""
+
+import time
+
+PATIENCE = 600
+
+
+def rescue(compute, server, image):
+    """Rescue a server and look until it is rescued.
+
+    :param compute: openstacksdk's compute proxy.
+    :param server: UUID of the server.
+    :param image: UUID of the rescue image.
+    :raises: TimeoutError
+    """
+    compute.rescue_server(server, None, image)
+    _wait_for(compute, server, 'RESCUE')
+
+
+def unrescue(compute, server):
+    """Unrescue a server and look until it is.
+
+    :param compute: openstacksdk's compute proxy.
+    :param server: UUID of the server.
+    :raises: TimeoutError
+    """
+    compute.unrescue_server(server)
+    _wait_for(compute, server, 'ACTIVE')
+
+
+def _wait_for(compute, server, status):
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = compute.get_server(server)
+        if found.status == status and not found.task_state:
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f'{found.name} is {found.status}.')
+        time.sleep(1)
