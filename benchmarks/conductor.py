@@ -44,7 +44,6 @@ import script
 
 CONF = cfg.CONF
 
-RESCUE_IMAGE = 'quintupleo-rescue-bios'
 # As [conductor]sync_power_state_workers.
 LOOKING = 8
 
@@ -70,7 +69,7 @@ def driver_to_pxe(task):
 
 
 class Script:
-    """The script in a driver's place: no driver can take less.
+    """The script in a driver's place: about the least that one can take.
 
     It validates nothing, notes nothing with the node, and asks for a rescue
     without a look at the server.
@@ -81,7 +80,7 @@ class Script:
         connection = openstack.connect(cloud=CONF.quintupleo.cloud)
         self._compute = connection.compute
         self._image = connection.image.find_image(
-            RESCUE_IMAGE, ignore_missing=False).id
+            script.RESCUE_IMAGE, ignore_missing=False).id
 
     def reboot(self, task, timeout=None):
         """Rescue the node's server."""

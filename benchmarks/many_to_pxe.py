@@ -56,7 +56,7 @@ class Benchmark:
         self.nodes = [node for _, node in pairs]
         self.idle = lab.add_idle_nodes(len(pairs))
         self.rescue_image = lab.cloud.image.find_image(
-            'quintupleo-rescue-bios', ignore_missing=False).id
+            script.RESCUE_IMAGE, ignore_missing=False).id
 
     def by_a_script(self, number):
         """Rescue so many servers; return a dict of figures."""

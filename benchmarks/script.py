@@ -14,6 +14,8 @@
 
 import time
 
+RESCUE_IMAGE = 'quintupleo-rescue-bios'
+# Seconds to wait for a server.
 PATIENCE = 600
 
 

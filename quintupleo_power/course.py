@@ -47,8 +47,8 @@ LONGEST_PAUSE = 30.0
 # Ironic validates a request that it is asked for, which reads the server anew:
 # so long after it that is good enough for the plan ...
 VALIDATED_MAX_AGE = 10.0
-# ... and without a validation any reading that is no older than this, where
-# Nova refuses what does not fit.
+# ... and without a validation any reading that is no older than this, for a
+# power on or off that Nova refuses where it does not fit.
 PLAN_MAX_AGE = 1.0
 NEVER = float('-inf')
 
@@ -82,26 +82,30 @@ class _Course:
     conflicts: int = 0
     failures: int = 0
 
-    def reading(self):
+    def reading(self, request):
         """Tell what reading is good enough for a plan.
 
+        :param request: the :class:`transitions.Request`.
         :returns: (seconds that it may be old, whether it is one that began
             after the request did).
         """
-        return (0.0, True) if self.sent else reading(self.validated_at)
+        if self.sent:
+            return 0.0, True
+        age = own_reading(self.validated_at)
+        if not age and request in _OF_A_STATE:
+            return PLAN_MAX_AGE, False
+        return age, True
 
 
-def reading(validated_at):
-    """Tell what reading is good enough before a request's first action.
+def own_reading(validated_at):
+    """Tell how old a reading may be that began after a request did.
 
     :param validated_at: when validation of the request began, a
         ``time.monotonic`` value; NEVER if it was not.
-    :returns: (seconds that it may be old, whether it is one that began after
-        the request did).
+    :returns: seconds; 0 for one that begins now.
     """
     age = time.monotonic() - validated_at
-    return ((age, True) if age < VALIDATED_MAX_AGE
-            else (PLAN_MAX_AGE, False))
+    return age if age < VALIDATED_MAX_AGE else 0.0
 
 
 def fulfil(node, request, timeout, validated_at, argument=None):
@@ -173,9 +177,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
     :param argument: see :func:`fulfil`.
     :returns: whether the machine has booted from the wished device.
     """
-    max_age, is_own = course.reading()
-    if request not in _OF_A_STATE and not is_own:
-        max_age, is_own = 0.0, True
+    max_age, is_own = course.reading(request)
     server = host.server(info.server, max_age)
     interrupted.look(node, server)
     if server.state.task_state:

@@ -120,9 +120,12 @@ class QuintupleoPower(base.PowerInterface):
         interrupted.require_none(task)
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
+            # Under an exclusive lock Ironic is about to change the power, and
+            # leaves it as it is if this says that it is so already.
             host = cloud.get(info.credentials)
             server = (_look(task.node, info, host) if task.shared else
-                      _look_before_a_change(task, info, host))
+                      host.server(info.server, course.own_reading(
+                          _validated_at.get(task, course.NEVER))))
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (
@@ -256,16 +259,6 @@ def _look(node, info, host):
     if is_on is None or known and is_on is not (known == states.POWER_ON):
         return host.server(info.server, watch.NEWS_MAX_AGE)
     return server
-
-
-def _look_before_a_change(task, info, host):
-    """Read a server whose power Ironic is about to change.
-
-    Ironic leaves it as it is if this says that it is so already, which only
-    a reading says that began after the request.
-    """
-    age, is_own = course.reading(_validated_at.get(task, course.NEVER))
-    return host.server(info.server, age if is_own else 0.0)
 
 
 def _watch(task, info, host, server):
