@@ -315,6 +315,8 @@ class Actions:
             raise
         except errors.PASSING as exc:
             if action not in _ONCE:
+                # A plan before it arrives would be for another state.
+                exc.retry_after = max(exc.retry_after, self.ARRIVAL_LAG)
                 raise
             request_id = self._arrived(server, action, exc, deadline)
         LOG.debug('Sent %(action)s to server %(server)s as %(request)s',
