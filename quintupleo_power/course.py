@@ -70,6 +70,8 @@ class _Course:
     :ivar request_id: identifier of the request for the last action, None if
         it is not known.
     :ivar server: the server after the last action that ended well.
+    :ivar drift_is_known: whether the server was looked at for what somebody
+        else did to it.
     :ivar conflicts: how often Nova refused an action.
     :ivar failures: how often the host cloud failed.
     """
@@ -79,8 +81,14 @@ class _Course:
     refused_in: transitions.ServerState | None = None
     request_id: str | None = None
     server: servers.Server | None = None
+    drift_is_known: bool = False
     conflicts: int = 0
     failures: int = 0
+
+    @property
+    def is_new(self):
+        """Whether nothing was tried yet."""
+        return not (self.sent or self.conflicts or self.failures)
 
     def reading(self, request):
         """Tell what reading is good enough for a plan.
@@ -151,6 +159,9 @@ def fulfil(node, request, timeout, validated_at, argument=None):
                 saving.save_request(node)
                 time.sleep(pause)
     if course.server:
+        if not course.drift_is_known:
+            # A start or a stop leaves it to be seen.
+            watch.before_action(node, host, course.server)
         watch.after_action(
             node, course.server, course.request_id,
             rebuilt=request is transitions.Request.REBUILD)
@@ -177,8 +188,9 @@ def _carry_out(node, info, host, request, device, deadline, course,
     :param argument: see :func:`fulfil`.
     :returns: whether the machine has booted from the wished device.
     """
+    known = course.is_new and _known(node, info, host, request, device)
     max_age, is_own = course.reading(request)
-    server = host.server(info.server, max_age)
+    server = known or host.server(info.server, max_age)
     interrupted.look(node, server)
     if server.state.task_state:
         saving.save_request(node)
@@ -191,10 +203,12 @@ def _carry_out(node, info, host, request, device, deadline, course,
                 and any(action.boots for action in course.sent)):
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
-    elif not is_own and not _nova_checks(server, request, device):
+    elif not known and not is_own and not _nova_checks(
+            server, request, device):
         server = host.settle(host.server(info.server), deadline)
-    if not course.sent:
+    if not course.sent and not known:
         watch.before_action(node, host, server)
+        course.drift_is_known = True
     actions = _plan(server, request, device)
     # Known before the first action: a missing image must not leave a
     # sequence half done.
@@ -243,6 +257,27 @@ def _carry_out(node, info, host, request, device, deadline, course,
                 raise errors.Conflict(str(exc))
             raise
     return bool(actions) and actions[-1].boots
+
+
+def _known(node, info, host, request, device):
+    """Tell what is known of a server, if that is enough to ask Nova by it.
+
+    :returns: a :class:`host_cloud.servers.Server`, or None.
+    """
+    if request not in _OF_A_STATE:
+        return None
+    # Whether a device for one boot was booted from is more than a state.
+    if request.ends_on and boot_device.wished(node)[1] is False:
+        return None
+    server = host.recent(info.server)
+    # A name may have gone over to another server.
+    if (server is None or server.id != info.server
+            or watch.find_in(node, host, server) or not (
+                transitions.is_certain(server.state, request, device,
+                                       server.network_first))):
+        return None
+    # Nothing that was read before this one's action shows its end.
+    return dataclasses.replace(server, read_at=time.monotonic())
 
 
 def _require_another_state(host, info, server, course, conflict):

@@ -12,6 +12,7 @@
 
 """The power interface: Ironic's requests become Nova server actions."""
 
+import contextlib
 import time
 import weakref
 
@@ -82,27 +83,16 @@ class QuintupleoPower(base.PowerInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
-            # Who asks has mended something, or a request begins: neither is
-            # to be judged by what was read before it.
-            server = host.server(info.server)
-            refusal = transitions.refusal(server.state)
-            if refusal:
-                raise transitions.Refused(
-                    f'Server {server.id} ({server.name}) cannot be used: '
-                    f'{refusal}')
-            if not server.network_first:
-                # Deployed by rebuild, a node does without PXE.
-                if task.node.deploy_interface != (
-                        instance_data.DEPLOY_INTERFACE):
-                    _require_rescue(host, server)
-                    if not virtual_media.boots(task.node):
-                        rescue_images.find(task.node, info, host, server)
-                _warn_of_a_slow_stop(task.node, host, server)
-            # Where Ironic is about to act it is not stopped: deploying anew
-            # is what helps.
-            finding = task.shared and watch.find(task, info, host, server)
-            if finding:
-                raise transitions.Refused(finding.sentence)
+            # What was read earlier must not refuse anything: somebody may
+            # have mended it. But it lets a request begin, as Nova itself
+            # refuses what does not fit. Who only asks gets a new answer.
+            recent = None if task.shared else host.recent(info.server)
+            if recent:
+                with contextlib.suppress(errors.HostCloudError,
+                                         transitions.Refused):
+                    _require_usable(task, info, host, recent)
+                    return
+            _require_usable(task, info, host, host.server(info.server))
 
     @METRICS.timer('QuintupleoPower.get_power_state')
     def get_power_state(self, task):
@@ -120,12 +110,9 @@ class QuintupleoPower(base.PowerInterface):
         interrupted.require_none(task)
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
-            # Under an exclusive lock Ironic is about to change the power, and
-            # leaves it as it is if this says that it is so already.
             host = cloud.get(info.credentials)
             server = (_look(task.node, info, host) if task.shared else
-                      host.server(info.server, course.own_reading(
-                          _validated_at.get(task, course.NEVER))))
+                      _look_before_a_change(task, info, host))
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (
@@ -222,6 +209,34 @@ class QuintupleoPower(base.PowerInterface):
         task.spawn_after(manager._spawn_worker, boot_log.keep_missing, task)
 
 
+def _require_usable(task, info, host, server):
+    """Require that power requests can be served with a server as it is.
+
+    :raises: Refused or another HostCloudError if not.
+    :raises: InvalidParameterValue if a setting is wrong.
+    """
+    _require_no_refusal(server)
+    if not server.network_first:
+        # Deployed by rebuild, a node does without PXE.
+        if task.node.deploy_interface != instance_data.DEPLOY_INTERFACE:
+            _require_rescue(host, server)
+            if not virtual_media.boots(task.node):
+                rescue_images.find(task.node, info, host, server)
+        _warn_of_a_slow_stop(task.node, host, server)
+    # Where Ironic is about to act it is not stopped: deploying anew is what
+    # helps.
+    finding = task.shared and watch.find(task, info, host, server)
+    if finding:
+        raise transitions.Refused(finding.sentence)
+
+
+def _require_no_refusal(server):
+    refusal = transitions.refusal(server.state)
+    if refusal:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) cannot be used: {refusal}')
+
+
 def _require_rescue(host, server):
     obstacle = host.rescue_obstacle(server)
     if obstacle:
@@ -258,6 +273,28 @@ def _look(node, info, host):
     known = node.power_state
     if is_on is None or known and is_on is not (known == states.POWER_ON):
         return host.server(info.server, watch.NEWS_MAX_AGE)
+    return server
+
+
+def _look_before_a_change(task, info, host):
+    """Read a server whose power Ironic is about to change.
+
+    Ironic leaves it as it is if this says that it is so already, which only
+    a reading says that began after the request.
+
+    :raises: Refused if validation let a server pass by an earlier reading
+        that has to be refused by now.
+    """
+    target = task.node.target_power_state
+    recent = host.recent(info.server) if target else None
+    if recent:
+        is_on = transitions.is_on(recent.state)
+        if is_on is not None and is_on is not (target == states.POWER_ON):
+            return recent
+    server = host.server(info.server, course.own_reading(
+        _validated_at.get(task, course.NEVER)))
+    if target:
+        _require_no_refusal(server)
     return server
 
 

@@ -145,6 +145,12 @@ _VM_STATE_AFTER = {
     Action.UNPAUSE: 'active',
 }
 
+# The only vm_states in which Nova takes these.
+_TAKEN_IN = {
+    Action.START: ('stopped',),
+    Action.STOP: ('active', 'error'),
+}
+
 _SITUATIONS = {
     'active': Situation.ACTIVE,
     'stopped': Situation.SHUTOFF,
@@ -324,6 +330,32 @@ def plan(state, request, device, network_first=False):
             raise Refused(NO_CDROM)
         device = Device.DISK
     return getattr(row, f'{column}_{"pxe" if device.by_rescue else "disk"}')
+
+
+def is_certain(state, request, device, network_first=False):
+    """Tell whether Nova contradicts a plan that is made too late.
+
+    It takes an action in some states only. Where each of these has the same
+    plan, that is right if Nova takes its first action, whatever became of the
+    server since its state was read.
+
+    :param state: the :class:`ServerState` that was read.
+    :param request: a :class:`Request`.
+    :param device: the wished :class:`Device`.
+    :param network_first: see :func:`plan`.
+    :returns: True or False; False for an empty plan and for a refusal.
+    """
+    try:
+        actions = plan(state, request, device, network_first)
+    except Refused:
+        return False
+    if state.task_state or not actions or actions[0] not in _TAKEN_IN:
+        return False
+    return all(
+        plan(ServerState(vm_state, power_state), request, device,
+             network_first) == actions
+        for vm_state in _TAKEN_IN[actions[0]]
+        for power_state in (PowerState.RUNNING, PowerState.SHUTDOWN))
 
 
 def leads_to(action, vm_state):

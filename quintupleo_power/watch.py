@@ -62,7 +62,7 @@ def before_action(node, host, server):
     :param server: its server.
     :raises: Refused if it is not the server that the node's system is on.
     """
-    finding = _find(node, host, server)
+    finding = find_in(node, host, server)
     if finding is None:
         return
     tell(node, finding)
@@ -111,7 +111,7 @@ def find(task, info, host, server):
     :param server: its server, as read a few seconds ago at most.
     :returns: a :class:`drift.Finding`, or None.
     """
-    finding = _find(task.node, host, server)
+    finding = find_in(task.node, host, server)
     if finding is None or _told.get(task.node.uuid) == finding.sentence:
         return finding
     # A shared lock does not keep Ironic from acting meanwhile, and what was
@@ -119,7 +119,23 @@ def find(task, info, host, server):
     node = objects.Node.get_by_uuid(task.context, task.node.uuid)
     if task.shared and node.reservation:
         return None
-    return _find(node, host, host.server(info.server))
+    return find_in(node, host, host.server(info.server))
+
+
+def find_in(node, host, server):
+    """Tell what a reading of a server shows that is not as Ironic left it.
+
+    :param node: an Ironic node.
+    :param host: its host cloud.
+    :param server: its server.
+    :returns: a :class:`drift.Finding`, or None.
+    """
+    seen = _seen(node)
+    if seen is None:
+        return None
+    return drift.find(seen, server, _is_deployed(node),
+                      lambda: _actions(node, host, seen, server),
+                      lambda: _snapshot(node, host, server))
 
 
 def tell(node, finding):
@@ -135,15 +151,6 @@ def tell(node, finding):
                 {'node': node.uuid, 'sentence': finding.sentence})
     conductor_utils.node_history_record(
         node, event=finding.sentence, event_type=states.MONITORING)
-
-
-def _find(node, host, server):
-    seen = _seen(node)
-    if seen is None:
-        return None
-    return drift.find(seen, server, _is_deployed(node),
-                      lambda: _actions(node, host, seen, server),
-                      lambda: _snapshot(node, host, server))
 
 
 def _snapshot(node, host, server):

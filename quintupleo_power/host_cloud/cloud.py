@@ -189,6 +189,18 @@ class HostCloud:
         """
         return self._complete(self._view.server(reference, max_age))
 
+    def recent(self, reference):
+        """Tell what is known of a server, without a request.
+
+        :param reference: UUID, or name if it is unique.
+        :returns: a :class:`servers.Server`, at most
+            ``[quintupleo]server_list_max_age`` old, or None.
+        :raises: HostCloudError if its volumes cannot be looked at.
+        """
+        server = self._view.recent(reference,
+                                   CONF[GROUP].server_list_max_age)
+        return server and self._complete(server)
+
     def watch(self, reference):
         """Read a server that is only looked at, with others that are.
 
@@ -258,10 +270,11 @@ class HostCloud:
             if it did not end in time, or another HostCloudError.
         """
         with self._acting(under_way.server):
-            # No request may fail any more once the action is done.
-            return dataclasses.replace(
-                self._actions.see_end(under_way, deadline, place),
-                network_first=under_way.server.network_first)
+            seen = self._actions.see_end(under_way, deadline, place)
+        self._view.left(seen)
+        # No request may fail any more once the action is done.
+        return dataclasses.replace(
+            seen, network_first=under_way.server.network_first)
 
     def run(self, server, action, deadline, argument=None):
         """Send one action and see it end.

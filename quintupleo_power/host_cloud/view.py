@@ -81,6 +81,9 @@ class View:
         self._known = {}
         self._ids = {}
         self._acted = {}
+        # As servers were at the end of what was done to them: news to nobody
+        # but who plans the next action.
+        self._left = collections.OrderedDict()
         self._asked = collections.OrderedDict()
         self._listing = None
         self._last = _List(float('-inf'))
@@ -138,6 +141,21 @@ class View:
             with self._changed:
                 self._readers -= 1
 
+    def recent(self, reference, max_age):
+        """Tell what is known of a server, without a request.
+
+        That may be how it was left at the end of an action, which says
+        nothing of what has become of it since.
+
+        :param reference: UUID, or name if it is unique.
+        :param max_age: seconds that the reading may be old.
+        :returns: a :class:`servers.Server`, or None.
+        """
+        since = time.monotonic() - max_age
+        with self._changed:
+            return (self._find(reference, since)
+                    or self._find(reference, since, self._left))
+
     def _by_itself(self, reference, begun):
         server = servers.read(self._compute, reference)
         with self._changed:
@@ -164,6 +182,18 @@ class View:
         with self._changed:
             self._acted[server_id] = time.monotonic()
             self._known.pop(server_id, None)
+            self._left.pop(server_id, None)
+
+    def left(self, server):
+        """Remember how a server was when what was done to it was over.
+
+        :param server: the :class:`servers.Server`.
+        """
+        now = time.monotonic()
+        with self._changed:
+            self._left[server.id] = (now, server)
+            while next(iter(self._left.values()))[0] < now - WATCHED:
+                self._left.popitem(last=False)
 
     def _shared(self, reference, since, enough):
         """Serve a reader from what is known, or from a list.
@@ -208,8 +238,8 @@ class View:
         else:
             reading.result()
 
-    def _find(self, reference, since):
-        begun, server = self._known.get(
+    def _find(self, reference, since, known=None):
+        begun, server = (self._known if known is None else known).get(
             self._ids.get(reference, reference), (None, None))
         if server is None or begun <= since:
             return None

@@ -317,6 +317,22 @@ class WatchTestCase(base.DriverTestCase):
         self.deploy()
         self.validate()
 
+    def test_rebuilt_just_before_a_power_request(self):
+        self.set_driver_info(quintupleo_server=self.server.id)
+        self.deploy()
+        self.sync()
+        self.host_cloud.change_behind(self.server, 'rebuild')
+        self.host_cloud.forget_requests()
+        with self.acquire() as task:
+            task.driver.power.set_power_state(task, states.POWER_OFF)
+            task.node.save()
+        # By what was known of it before.
+        self.assertEqual('stop', self.host_cloud.sent[-1])
+        self.assertIn('/action', self.host_cloud.requests[0])
+        self.set_node(power_state=states.POWER_OFF)
+        self.later()
+        self.says('was rebuilt', health='Critical')
+
     def test_rebuilt_when_nothing_was_deployed(self):
         self.set_node(provision_state=states.AVAILABLE)
         self.host_cloud.change_behind(self.server, 'rebuild')

@@ -23,6 +23,7 @@ from ironic.conductor import utils
 import requests
 
 from quintupleo_power import boot_device
+from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import course
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
@@ -700,14 +701,40 @@ class GetPowerStateTestCase(PowerTestCase):
         self.reboot()
         self.assert_sent('hard reboot')
 
-    def test_request_is_not_validated_by_an_older_reading(self):
-        # Found by the model-based test.
+    def test_who_asks_is_not_answered_by_an_older_reading(self):
         self.assertEqual(states.POWER_ON, self.get_power())
         self.set_server('resized', SHUTDOWN)
-        with self.acquire() as task:
+        with self.acquire(shared=True) as task:
             error = self.assertRaises(exception.InvalidParameterValue,
                                       task.driver.power.validate, task)
         self.assert_says(error, 'a resize waits to be confirmed')
+
+    def test_request_is_not_refused_by_an_older_reading(self):
+        self.set_server('resized', SHUTDOWN)
+        self.get_power()
+        self.set_server('active', RUNNING)
+        with self.acquire() as task:
+            task.driver.power.validate(task)
+
+    def test_request_that_an_older_reading_lets_pass_is_refused(self):
+        # Found by the model-based test.
+        for before, wanted in (('active', states.POWER_OFF),
+                               ('stopped', states.POWER_OFF),
+                               ('stopped', states.POWER_ON),
+                               ('active', states.REBOOT)):
+            self.forget_clouds()
+            self.set_server(before, RUNNING if before == 'active'
+                            else SHUTDOWN)
+            self.get_power()
+            self.set_server('shelved', SHUTDOWN)
+            with self.acquire() as task:
+                task.driver.power.validate(task)
+                task.node.target_power_state = wanted
+                error = self.assertRaises(
+                    exception.DriverOperationError,
+                    utils.node_power_action, task, wanted)
+            self.assert_says(error, 'it is shelved')
+        self.assert_sent()
 
     def test_server_that_is_deleted_before_the_action_is_named(self):
         # Found by the model-based test.
@@ -859,6 +886,93 @@ class PlanAfterValidationTestCase(PowerTestCase):
                          self.requests_of_a_reboot(0.5, validates=False))
 
 
+class PlanFromWhatIsKnownTestCase(PowerTestCase):
+    """What Nova refuses where it does not fit."""
+
+    def methods(self):
+        """Methods of the requests for the server, up to the first action."""
+        methods = [request.split()[0] for request in self.host_cloud.requests
+                   if '/servers/' in request]
+        return methods[:methods.index('POST') + 1]
+
+    def requests_of_a_power_off(self, seconds):
+        """Requests for the server up to the action, so long after a look."""
+        self.get_power()
+        self.clock.now += seconds
+        self.host_cloud.forget_requests()
+        self.set_power(states.POWER_OFF)
+        return self.methods()
+
+    def test_known(self):
+        self.assertEqual(['POST'], self.requests_of_a_power_off(29))
+
+    def test_older_than_a_list_may_be(self):
+        self.assertEqual(['GET', 'POST'], self.requests_of_a_power_off(31))
+
+    def test_every_read_is_fresh_if_that_is_wanted(self):
+        self.config(server_list_max_age=0, group=quintupleo_conf.GROUP)
+        self.assertEqual(['GET', 'POST'], self.requests_of_a_power_off(2))
+
+    def test_device_for_one_boot(self):
+        self.set_server('stopped', SHUTDOWN)
+        for persistent, methods in ((True, []), (False, ['GET'])):
+            self.wish(boot_devices.DISK, persistent)
+            self.set_server('stopped', SHUTDOWN)
+            cloud.get(connection.Credentials()).server(self.server.id)
+            self.clock.now += 2
+            self.host_cloud.forget_requests()
+            self.set_power(states.POWER_ON)
+            self.assertEqual([*methods, 'POST'], self.methods())
+
+    def test_name_may_have_gone_over_to_another_server(self):
+        self.set_driver_info(quintupleo_server=self.server.name)
+        self.assertEqual('GET', self.requests_of_a_power_off(2)[0])
+
+    def test_server_that_is_off_by_now(self):
+        self.get_power()
+        self.set_server('stopped', SHUTDOWN)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent()
+
+    def test_server_that_boots_from_the_network_by_now(self):
+        self.get_power()
+        self.set_server('rescued', RUNNING)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent('unrescue', 'stop')
+
+    def test_reboot_is_never_taken_for_done_by_what_others_did(self):
+        # Found by the model-based test: somebody had been there before, and
+        # the answer to the driver's own action was lost.
+        for device, was, is_now, sent in (
+                (boot_devices.DISK, 'stopped', 'active', ['hard reboot']),
+                (boot_devices.DISK, 'rescued', 'active', ['hard reboot']),
+                (boot_devices.PXE, 'active', 'rescued',
+                 ['unrescue', 'rescue']),
+                (boot_devices.PXE, 'stopped', 'rescued',
+                 ['unrescue', 'rescue'])):
+            self.wish(device, persistent=True)
+            self.set_server(was, SHUTDOWN if was == 'stopped' else RUNNING)
+            self.get_power()
+            self.set_server(is_now, RUNNING)
+            self.host_cloud.fail('POST', '/action$', 502, times=1)
+            self.host_cloud.sent.clear()
+            self.reboot()
+            self.assert_sent(*sent)
+
+    def test_reboots_are_planned_from_a_new_reading(self):
+        for device, was in ((boot_devices.PXE, 'active'),
+                            (boot_devices.PXE, 'rescued'),
+                            (boot_devices.DISK, 'rescued'),
+                            (boot_devices.DISK, 'active')):
+            self.wish(device, persistent=True)
+            self.set_server(was, RUNNING)
+            self.get_power()
+            self.clock.now += 2
+            self.host_cloud.forget_requests()
+            self.reboot()
+            self.assertEqual(['GET', 'POST'], self.methods())
+
+
 class ConcurrencyTestCase(PowerTestCase):
 
     def test_reading_from_the_middle_of_an_action_does_not_outlive_it(self):
@@ -916,6 +1030,12 @@ class RequestCountTestCase(PowerTestCase):
         self.set_power(states.POWER_OFF)
         self.assert_requests('server', 'action', 'server', 'server')
 
+    def test_power_off_soon_after_another_action(self):
+        self.set_power(states.REBOOT)
+        self.host_cloud.forget_requests()
+        self.set_power(states.POWER_OFF)
+        self.assert_requests('action', 'server', 'server')
+
     def test_request_goes_by_what_its_validation_has_read(self):
         self.clock.tick = 1e-6
         with self.acquire() as task:
@@ -958,6 +1078,7 @@ class RequestCountTestCase(PowerTestCase):
 
     def test_power_on_from_shutoff(self):
         self.set_power(states.POWER_OFF)
+        self.clock.now += 60
         self.host_cloud.forget_requests()
         self.set_power(states.POWER_ON)
         self.assert_requests('server', 'action', 'server', 'server')

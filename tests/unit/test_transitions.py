@@ -373,6 +373,39 @@ class IsOnTestCase(unittest.TestCase):
                     vm_state, SHUTDOWN, task)))
 
 
+class IsCertainTestCase(unittest.TestCase):
+    """Plans that Nova contradicts if they are made too late."""
+
+    def test_nova_takes_it_nowhere_else(self):
+        certain = set()
+        for state, *wish in itertools.product(
+                STATES.values(), Request, (Device.DISK, Device.PXE),
+                (False, True)):
+            if not transitions.is_certain(state, *wish):
+                continue
+            found = transitions.plan(state, *wish)
+            certain.add((wish[0], *found))
+            permitted = nova_model.ACTIONS[found[0].value].permitted_in
+            for other in STATES.values():
+                if other.vm_state in permitted:
+                    self.assertEqual(found, transitions.plan(other, *wish),
+                                     (wish, state, other))
+        # None of these gets lost unseen.
+        self.assertLessEqual({(Request.POWER_ON, START),
+                              (Request.POWER_OFF, STOP),
+                              (Request.SOFT_POWER_OFF, STOP)}, certain)
+
+    def test_power_on_to_pxe_is_not(self):
+        # Nova would rescue a server that runs by now.
+        self.assertFalse(transitions.is_certain(
+            STATES[Situation.SHUTOFF], Request.POWER_ON, Device.PXE))
+
+    def test_nothing_is_while_a_task_is_in_progress(self):
+        self.assertFalse(transitions.is_certain(
+            ServerState('active', RUNNING, 'powering-off'),
+            Request.POWER_OFF, Device.DISK))
+
+
 class DeviceInUseTestCase(unittest.TestCase):
 
     def test_rescued_server_boots_from_the_network(self):

@@ -21,6 +21,7 @@ from unittest import mock
 import uuid
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import view
 
 
@@ -471,3 +472,69 @@ class CrowdTestCase(ViewTestCase):
         for each in readers:
             each.result(60)
         self.assertEqual(0, self.compute.lists())
+
+
+class RecentTestCase(unittest.TestCase):
+    """What is known without a request."""
+
+    def setUp(self):
+        super().setUp()
+        self.compute = Compute()
+        self.id, self.other = self.compute.add(2)
+        self.view = view.View(self.compute)
+        self.now = 1000.0
+        self.enterContext(mock.patch.object(
+            view.time, 'monotonic', lambda: self.now))
+
+    def read(self):
+        """Read the server as actions do, past the view."""
+        return servers.Server.from_body(self.compute.get(
+            f'/servers/{self.id}'))
+
+    def test_nothing(self):
+        self.assertIsNone(self.view.recent(self.id, 30))
+        self.assertEqual([], self.compute.asked)
+
+    def test_a_reading(self):
+        found = self.view.server(self.id)
+        self.now += 29
+        self.assertIs(found, self.view.recent(self.id, 30))
+        self.now += 1
+        self.assertIsNone(self.view.recent(self.id, 30))
+        self.assertEqual(1, len(self.compute.asked))
+
+    def test_how_it_was_left(self):
+        self.view.acted(self.id)
+        left = self.read()
+        self.view.left(left)
+        self.assertIs(left, self.view.recent(self.id, 30))
+        self.assertIsNone(self.view.recent(self.other, 30))
+
+    def test_how_it_was_left_is_no_reading(self):
+        self.view.left(self.read())
+        self.compute.asked.clear()
+        for read in (self.view.server, self.view.watch):
+            read(self.id, 30)
+            self.view.acted(self.id)
+            self.view.left(self.read())
+        self.assertEqual(4, len(self.compute.asked))
+
+    def test_a_reading_is_newer_than_how_it_was_left(self):
+        self.view.left(self.read())
+        self.now += 1
+        found = self.view.server(self.id)
+        self.assertIs(found, self.view.recent(self.id, 30))
+
+    def test_nothing_once_it_is_acted_on(self):
+        self.view.server(self.id)
+        self.view.left(self.read())
+        self.view.acted(self.id)
+        self.assertIsNone(self.view.recent(self.id, 30))
+
+    def test_old_ones_are_forgotten(self):
+        self.view.left(self.read())
+        self.now += view.WATCHED + 1
+        other = servers.Server.from_body(self.compute.get(
+            f'/servers/{self.other}'))
+        self.view.left(other)
+        self.assertEqual([self.other], list(self.view._left))
