@@ -12,10 +12,11 @@
 
 """One node's power, beside the bare Nova actions and sushy-tools.
 
-Each side has a server of its own, of the same image and flavor, and they take
-turns: power off, power on, PXE and reboot, reboot within PXE; back to the disk
-is not timed. The first rounds are not counted: the driver learns in them how
-long the actions take. Run it with ``tools/benchmark one_node``.
+They take turns: power off, power on, PXE and reboot, reboot within PXE; back
+to the disk is not timed. The driver and the script have two servers of the
+same image and flavor and exchange them after each round; the peer has a third
+one. The first rounds are not counted: the driver learns in them how long the
+actions take. Run it with ``tools/benchmark one_node``.
 """
 
 import argparse
@@ -104,7 +105,8 @@ class ThroughIronic:
         """
         self.title = title
         self._lab, self._server, self._pxe_status = lab, server, pxe_status
-        self._name = f'{driver}-{time.time():.0f}'
+        self._name = (f'{driver}-{time.time():.0f}'
+                      + (f'-{server.name}' if server else ''))
         api = lab.nodes.connection.baremetal
         node = api.create_node(name=self._name, driver=driver,
                                driver_info=driver_info or {})
@@ -168,17 +170,22 @@ OTHER_STATUS = {'power off': 'SHUTOFF', 'power on': 'ACTIVE', BACK: 'ACTIVE'}
 
 
 def sides(lab):
-    """Make the sides of the comparison; return them, the bare one first."""
-    bare, ours, *others = lab.build_servers(3 if lab.peer else 2)
-    return [Bare(lab, bare),
-            ThroughIronic(lab, 'quintupleo', 'quintupleo', ours,
-                          {'quintupleo_server': ours.id}, 'RESCUE'),
-            ThroughIronic(lab, 'Ironic alone', 'fake-hardware'),
-            # Without a rescue it asks for PXE in vain, but of a patched Nova.
-            *(ThroughRedfish(lab, f'sushy-tools {lab.peer.version}', 'redfish',
-                             each, lab.peer.driver_info(each.id),
-                             'RESCUE' if lab.peer.rescues else 'ACTIVE')
-              for each in others)]
+    """Make the sides of the comparison.
+
+    :returns: lists of them for even and for odd rounds, the bare one first.
+    """
+    first, second, *others = lab.build_servers(3 if lab.peer else 2)
+    theirs = [
+        ThroughIronic(lab, 'Ironic alone', 'fake-hardware'),
+        # Without a rescue it asks for PXE in vain, but of a patched Nova.
+        *(ThroughRedfish(lab, f'sushy-tools {lab.peer.version}', 'redfish',
+                         each, lab.peer.driver_info(each.id),
+                         'RESCUE' if lab.peer.rescues else 'ACTIVE')
+          for each in others)]
+    return [[Bare(lab, bare),
+             ThroughIronic(lab, 'quintupleo', 'quintupleo', ours,
+                           {'quintupleo_server': ours.id}, 'RESCUE'), *theirs]
+            for bare, ours in ((first, second), (second, first))]
 
 
 def one_round(lab, side):
@@ -270,10 +277,10 @@ def main():
                 *(() if arguments.peer else nova_lab.IDLE_LINES),
                 '[conductor]', 'sync_power_state_interval = 0',
                 peer=arguments.peer) as lab:
-            compared = sides(lab)
+            exchanged = sides(lab)
             # The bare one is the first in the table.
             results = {side.title: {operation: [] for operation in OPERATIONS}
-                       for side in compared}
+                       for side in exchanged[0]}
             # The first rounds sign in, read the images and learn how long
             # the actions take.
             number, stolen = 1 - FIRST_ROUNDS, 0
@@ -282,7 +289,7 @@ def main():
                 processors = nova_lab.Processors()
                 # The peer learns nothing from round to round.
                 sides_now = [
-                    side for side in compared
+                    side for side in exchanged[number % 2]
                     if not isinstance(side, ThroughRedfish)
                     or 0 < number <= arguments.peer_rounds]
                 # Whoever comes first has an advantage or not: take turns.
