@@ -44,8 +44,8 @@ MAX_CONFLICTS = 4
 # they may outlast until the request's time is over.
 LONGEST_PAUSE = 30.0
 
-# Ironic validates a request that it is asked for, which reads the server anew:
-# so long after it that is good enough for the plan ...
+# A request that Ironic is asked for begins with its validation: what was read
+# since then is good enough for the plan, for so long ...
 VALIDATED_MAX_AGE = 10.0
 # ... and without a validation any reading that is no older than this, for a
 # power on or off that Nova refuses where it does not fit.
