@@ -36,8 +36,10 @@ from quintupleo_power import transitions
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
 TIMEOUT = 600
-# What a killed create asked for last may appear only after it was looked for.
+# What a killed create asked for last may appear only after it was looked for,
+# and then it uses what was found: it is looked for again after some seconds.
 _REMOVALS = 3
+_FIRST_PATIENCE = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,12 +259,12 @@ class Environments:
             known = self._records.get(name)
             existed = known is not None
             self._sets.delete_all(name)
-            for _ in range(_REMOVALS):
+            for number in range(_REMOVALS):
                 found = self._inventory.read(name)[name]
                 if not found:
                     break
                 existed = True
-                self._remover.remove(found, self._shown)
+                self._remove(found, number == 0)
             else:
                 raise failures.Failure(
                     f'Environment "{name}" grows again while it is removed: '
@@ -270,6 +272,19 @@ class Environments:
             if known:
                 self._records.delete(name)
             return existed
+
+    def _remove(self, found, is_first):
+        """Remove what was found, the first time without insisting."""
+        if not is_first:
+            self._remover.remove(found, self._shown)
+            return
+        try:
+            self._remover.remove(found, self._shown, _FIRST_PATIENCE)
+        except failures.Stopped:
+            raise
+        except failures.Failure:
+            # Told after the second time.
+            pass
 
     def enroll(self, name, baremetal=None, cloud=None):
         """Make nodes of an environment's machines.

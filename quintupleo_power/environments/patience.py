@@ -16,6 +16,7 @@ import threading
 import time
 
 from keystoneauth1 import exceptions as ks_exceptions
+from openstack import exceptions
 import tenacity
 
 from quintupleo_power.environments import failures
@@ -24,6 +25,8 @@ CONCURRENCY = 10
 # A request is tried again for this many seconds.
 LONGEST = 120
 _AGAIN = (429, 500, 502, 503, 504)
+# Neutron's answers to what cannot be there twice.
+_IN_THE_WAY = (exceptions.ConflictException, exceptions.BadRequestException)
 _WAIT = tenacity.wait_random_exponential(multiplier=0.5, max=15)
 
 
@@ -72,7 +75,8 @@ class Patience:
         """Send a request that makes something, once.
 
         After an answer that leaves open whether it was made, it is looked
-        for.
+        for; after a refusal, too, as a killed command's last request may
+        have been served since.
 
         :param find: function that returns what was made, or None.
         :param function: what sends the request.
@@ -85,10 +89,16 @@ class Patience:
 
         def make():
             found = find() if tried else None
-            if found is None:
-                tried.append(True)
+            if found is not None:
+                return found
+            tried.append(True)
+            try:
                 return self._send(function, *args, **kwargs)
-            return found
+            except _IN_THE_WAY:
+                found = find()
+                if found is None:
+                    raise
+                return found
 
         return self._retrying(_may_pass)(make)
 

@@ -51,14 +51,18 @@ class Remover:
         self._inventory = inventory
         self._longest = longest
 
-    def remove(self, found, shown):
+    def remove(self, found, shown, longest=None):
         """Remove things.
 
         :param found: list of :class:`inventory.Found`.
         :param shown: the :class:`progress.Progress`.
+        :param longest: seconds for which one thing that something still
+            uses is tried again, if fewer than this object has.
         :raises: failures.Failure with a line for each thing that
             could not be removed.
         """
+        longest = min(self._longest if longest is None else longest,
+                      self._longest)
         totals = {}
         for each in found:
             title = plan.TITLES[each.kind]
@@ -68,15 +72,15 @@ class Remover:
         for step in _STEPS:
             parallel.run(
                 [parallel.Task(each.id, lambda each=each: self._one(
-                    each, shown, problems))
+                    each, shown, problems, longest))
                  for each in found if each.kind in step],
                 self._patience.stop)
         if problems:
             raise failures.Failure('\n'.join(problems))
 
-    def _one(self, found, shown, problems):
+    def _one(self, found, shown, problems, longest):
         try:
-            self._again(found)
+            self._again(found, longest)
         except failures.Stopped:
             raise
         except failures.CLOUD_ERRORS as exc:
@@ -86,9 +90,9 @@ class Remover:
         else:
             shown.done(plan.TITLES[found.kind])
 
-    def _again(self, found):
+    def _again(self, found, longest):
         """Remove a thing, while what used it goes."""
-        deadline = time.monotonic() + self._longest
+        deadline = time.monotonic() + longest
         while True:
             try:
                 self._delete(found)

@@ -210,6 +210,8 @@ class Network(Service):
         return self._create('router', attributes)
 
     def create_trunk(self, **attributes):
+        if self._cloud.all('trunk', port_id=attributes['port_id']):
+            raise conflict('the port is the parent of another trunk')
         return self._create('trunk', attributes)
 
     def create_ip(self, **attributes):

@@ -110,6 +110,15 @@ class EnvironmentTestCase(unittest.TestCase):
     def assert_failure(self, *parts):
         return _Failure(self, parts)
 
+    def unseen(self, what, readings):
+        """Let the first readings of a list of Neutron's find nothing."""
+        read = getattr(self.cloud.network, what)
+        left = [[]] * readings
+        return mock.patch.object(
+            self.cloud.network, what, autospec=True,
+            side_effect=lambda project_id: (
+                left.pop() if left else read(project_id)))
+
     def server(self, name):
         return next(server for server in self.cloud.all('server')
                     if server.name == name)
@@ -269,6 +278,15 @@ class CreateTestCase(EnvironmentTestCase):
                 'port', device_id=server.id)})
         self.assertEqual([], self.port('env-compute-0-1').fixed_ips)
         self.assertEqual([{'server_id': server.id}], volume.attachments)
+
+    def test_what_a_killed_run_asked_for_is_made_meanwhile(self):
+        self.create()
+        servers = len(self.cloud.all('server'))
+        with self.unseen('trunks', readings=2):
+            made = self.create()
+        self.assertEqual(environment.COMPLETE, made.status)
+        self.assertEqual(2, len(self.cloud.all('trunk')))
+        self.assertEqual(servers, len(self.cloud.all('server')))
 
     def test_nova_cannot_build_a_server(self):
         self.cloud.build_errors = 1
@@ -555,6 +573,13 @@ class DeleteTestCase(EnvironmentTestCase):
                 self.assert_failure('grows again while it is removed'):
             self.environments().delete('env')
         self.assertEqual(1, len(self.cloud.all('record')))
+
+    def test_what_a_killed_run_asked_for_is_made_meanwhile(self):
+        self.create()
+        with mock.patch.object(environment, '_FIRST_PATIENCE', 0), \
+                self.unseen('trunks', readings=1):
+            self.environments().delete('env')
+        self.assertEqual([], self.added())
 
     def test_unknown_one_is_no_mistake(self):
         self.assertFalse(self.environments().delete('env'))
