@@ -166,6 +166,7 @@ class Lab:
                                '"tools/benchmark", which brings one up.')
         self.log = state / 'logs' / 'nova-api.log'
         self.servers = []
+        processes.end_at_sigterm()
         with contextlib.ExitStack() as undo:
             self._make(state, driver_options, lines, peer, undo)
             self._undo = undo.pop_all()

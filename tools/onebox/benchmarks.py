@@ -21,6 +21,7 @@ import sys
 from onebox import ironic
 from onebox.minicloud import cloud as minicloud
 from onebox.minicloud import settings
+from onebox import processes
 from onebox import progress
 from onebox import system
 
@@ -67,7 +68,7 @@ def _measure(chosen, cloud, shown):
     if {'-h', '--help'} & set(chosen.arguments):
         return subprocess.run(command).returncode
     with _host(HYPERVISORS[chosen.name], cloud, shown, variables):
-        return subprocess.run(command, env=variables).returncode
+        return processes.call(command, env=variables)
 
 
 @contextlib.contextmanager
@@ -95,6 +96,7 @@ def main(argv=None):
     chosen = _parser().parse_args(argv)
     cloud = settings.Settings(os.environ.get(
         'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-benchmarks'))
+    processes.end_at_sigterm()
     try:
         system.require_root()
         return _measure(chosen, cloud, progress.Progress('benchmark'))

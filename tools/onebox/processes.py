@@ -24,6 +24,7 @@ import secrets
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -120,6 +121,34 @@ def kill(pids, grace=10):
             time.sleep(0.05)
         else:
             return
+
+
+def end_at_sigterm():
+    """Let SIGTERM end this process as an exit does, which undoes things."""
+    def end(number, frame):
+        # A second one must not stop the undoing.
+        signal.signal(number, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def call(command, **kwargs):
+    """Run a command, which is let end by itself when this process has to.
+
+    :param command: its words.
+    :param kwargs: for subprocess.Popen.
+    :returns: its exit code.
+    """
+    with subprocess.Popen(command, **kwargs) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            # The terminal has told the command, too.
+            raise
+        except BaseException:
+            process.terminate()
+            raise
 
 
 def _alive(identities):

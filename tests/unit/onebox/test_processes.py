@@ -13,8 +13,10 @@
 """Daemons: started, found again, stopped."""
 
 import os
+import pathlib
 import signal
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -112,3 +114,45 @@ def test_port_that_is_taken_is_not_free(monkeypatch):
         monkeypatch.setattr(processes.secrets, 'choice',
                             lambda _: next(chosen))
         assert processes.free_port() == free
+
+
+ENDS = '''
+import signal, sys, time
+sys.path.insert(0, sys.argv[1])
+from onebox import processes
+processes.end_at_sigterm()
+try:
+    {}
+finally:
+    print('undone', flush=True)
+'''
+WAITS = "print('begun', flush=True); time.sleep(60)"
+
+
+def _ends(does):
+    """Start a program, and end it by SIGTERM once it says that it has begun.
+
+    :returns: (its exit code, what it printed).
+    """
+    tools = str(pathlib.Path(processes.__file__).resolve().parents[1])
+    with subprocess.Popen(
+            [sys.executable, '-c', ENDS.format(does), tools],
+            stdout=subprocess.PIPE, text=True) as process:
+        begun = process.stdout.readline()
+        process.terminate()
+        return process.wait(20), begun + process.stdout.read()
+
+
+def test_sigterm_lets_a_process_undo():
+    assert _ends(WAITS) == (128 + signal.SIGTERM, 'begun\nundone\n')
+
+
+def test_sigterm_lets_what_was_called_undo_first():
+    inner = ENDS.format(WAITS)
+    assert _ends(
+        f'processes.call([sys.executable, "-c", {inner!r}, sys.argv[1]])'
+    ) == (128 + signal.SIGTERM, 'begun\nundone\nundone\n')
+
+
+def test_call_gives_the_exit_code():
+    assert processes.call([sys.executable, '-c', 'raise SystemExit(3)']) == 3
