@@ -44,12 +44,10 @@ MAX_CONFLICTS = 4
 # they may outlast until the request's time is over.
 LONGEST_PAUSE = 30.0
 
-# A request that Ironic is asked for begins with its validation: what was read
-# since then is good enough for the plan, for so long ...
-VALIDATED_MAX_AGE = 10.0
-# ... and without a validation any reading that is no older than this, for a
-# power on or off that Nova refuses where it does not fit.
-PLAN_MAX_AGE = 1.0
+# A request begins with its validation or, where Ironic acts by itself, with
+# its look at the power state: what was read since then is good enough for the
+# plan, for so many seconds.
+OWN_MAX_AGE = 10.0
 NEVER = float('-inf')
 
 # What is fulfilled by the state that a server ends in, whoever has brought it
@@ -62,8 +60,7 @@ _OF_A_STATE = (transitions.Request.POWER_ON, transitions.Request.POWER_OFF,
 class _Course:
     """What the plans of one request have led to so far.
 
-    :ivar validated_at: when validation of the request began, a
-        ``time.monotonic`` value.
+    :ivar begun_at: see :func:`fulfil`.
     :ivar sent: actions that were sent, the last of them without success for
         all that is known.
     :ivar refused_in: the server's state when Nova refused an action last.
@@ -76,7 +73,7 @@ class _Course:
     :ivar failures: how often the host cloud failed.
     """
 
-    validated_at: float
+    begun_at: float
     sent: list = dataclasses.field(default_factory=list)
     refused_in: transitions.ServerState | None = None
     request_id: str | None = None
@@ -90,41 +87,31 @@ class _Course:
         """Whether nothing was tried yet."""
         return not (self.sent or self.conflicts or self.failures)
 
-    def reading(self, request):
-        """Tell what reading is good enough for a plan.
-
-        :param request: the :class:`transitions.Request`.
-        :returns: (seconds that it may be old, whether it is one that began
-            after the request did).
-        """
-        if self.sent:
-            return 0.0, True
-        age = own_reading(self.validated_at)
-        if not age and request in _OF_A_STATE:
-            return PLAN_MAX_AGE, False
-        return age, True
+    @property
+    def max_age(self):
+        """Seconds that a reading for a plan may be old; 0 for a new one."""
+        return 0.0 if self.sent else own_reading(self.begun_at)
 
 
-def own_reading(validated_at):
+def own_reading(begun_at):
     """Tell how old a reading may be that began after a request did.
 
-    :param validated_at: when validation of the request began, a
-        ``time.monotonic`` value; NEVER if it was not.
+    :param begun_at: see :func:`fulfil`.
     :returns: seconds; 0 for one that begins now.
     """
-    age = time.monotonic() - validated_at
-    return age if age < VALIDATED_MAX_AGE else 0.0
+    age = time.monotonic() - begun_at
+    return age if age < OWN_MAX_AGE else 0.0
 
 
-def fulfil(node, request, timeout, validated_at, argument=None):
+def fulfil(node, request, timeout, begun_at, argument=None):
     """Bring a node's server to where a request wants it.
 
     :param node: an Ironic node.
     :param request: a :class:`transitions.Request`.
     :param timeout: seconds that it may take; None for
         [quintupleo]action_timeout.
-    :param validated_at: when validation of this request began, a
-        ``time.monotonic`` value; NEVER if it was not.
+    :param begun_at: when Ironic began with this request, a
+        ``time.monotonic`` value; NEVER if that was not seen.
     :param argument: function of (node, info, host, server) that finds what a
         rebuild or a snapshot is asked for with, see
         :meth:`host_cloud.actions.Actions.send`; it may refuse the server.
@@ -138,7 +125,7 @@ def fulfil(node, request, timeout, validated_at, argument=None):
     deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
     device = boot_device.wished(node)[0] or transitions.Device.DISK
     with exceptions.translated(info):
-        course = _Course(validated_at)
+        course = _Course(begun_at)
         while True:
             host = cloud.get(info.credentials)
             try:
@@ -189,8 +176,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
     :returns: whether the machine has booted from the wished device.
     """
     known = course.is_new and _known(node, info, host, request, device)
-    max_age, is_own = course.reading(request)
-    server = known or host.server(info.server, max_age)
+    server = known or host.server(info.server, course.max_age)
     interrupted.look(node, server)
     if server.state.task_state:
         saving.save_request(node)
@@ -203,10 +189,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
                 and any(action.boots for action in course.sent)):
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
-    elif not known and not is_own and not _nova_checks(
-            server, request, device):
-        server = host.settle(host.server(info.server), deadline)
-    if not course.sent and not known:
+    elif not known:
         watch.before_action(node, host, server)
         course.drift_is_known = True
     actions = _plan(server, request, device)
@@ -321,19 +304,6 @@ def _has_booted(server, request, device, last_sent):
     # A reboot leaves nothing in the state by which to know that it happened.
     return request is transitions.Request.POWER_ON or last_sent not in (
         transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
-
-
-def _nova_checks(server, request, device):
-    """Whether Nova would contradict a plan from an outdated reading.
-
-    It cannot contradict an empty plan or a refusal, and it does not when a
-    rescued guest has switched itself off before a plan of two actions.
-    """
-    try:
-        return len(transitions.plan(server.state, request, device,
-                                    server.network_first)) == 1
-    except transitions.Refused:
-        return False
 
 
 def _plan(server, request, device):

@@ -83,7 +83,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                 'rebuild deploys images: remove the volume target, or use '
                 'deploy_interface direct')
         deploy_image.validate(task)
-        self._check(task, info, course.VALIDATED_MAX_AGE, fetch=False)
+        self._check(task, info, course.OWN_MAX_AGE, fetch=False)
 
     @staticmethod
     def _check(task, info, max_age, fetch):
@@ -120,7 +120,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         # Ironic keeps the config drive of a request after it has validated
         # the node.
         self._check(task, driver_info.parse(task.node),
-                    course.VALIDATED_MAX_AGE, fetch=True)
+                    course.OWN_MAX_AGE, fetch=True)
         conductor_utils.node_power_action(task, states.POWER_OFF)
 
     @METRICS.timer('QuintupleoRebuildDeploy.deploy')

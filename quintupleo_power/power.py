@@ -53,8 +53,8 @@ REQUESTS = {
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
 
-# When each task that goes on validated its node, time.monotonic values.
-_validated_at = weakref.WeakKeyDictionary()
+# When the request began that each task goes on with, time.monotonic values.
+_begun_at = weakref.WeakKeyDictionary()
 
 # Servers whose power off is known to be slow, so that each is told of once.
 _warned_of = set()
@@ -79,7 +79,7 @@ class QuintupleoPower(base.PowerInterface):
         :raises: InvalidParameterValue if a setting is wrong, or the host
             cloud or what it holds cannot be used with it.
         """
-        _validated_at[task] = time.monotonic()
+        _begun_at[task] = time.monotonic()
         info = driver_info.parse(task.node)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
@@ -151,7 +151,7 @@ class QuintupleoPower(base.PowerInterface):
         boot_log.before_power_request(task, power_state)
         with interrupted.recorded(task.node, power_state):
             course.fulfil(task.node, REQUESTS[power_state], timeout,
-                          _validated_at.get(task, course.NEVER))
+                          _begun_at.get(task, course.NEVER))
 
     @METRICS.timer('QuintupleoPower.reboot')
     @task_manager.require_exclusive_lock
@@ -168,7 +168,7 @@ class QuintupleoPower(base.PowerInterface):
         boot_log.before_power_request(task, states.REBOOT)
         with interrupted.recorded(task.node, states.REBOOT):
             course.fulfil(task.node, transitions.Request.REBOOT, timeout,
-                          _validated_at.get(task, course.NEVER))
+                          _begun_at.get(task, course.NEVER))
 
     def get_supported_power_states(self, task):
         """Get a list of the supported power states.
@@ -291,8 +291,11 @@ def _look_before_a_change(task, info, host):
         is_on = transitions.is_on(recent.state)
         if is_on is not None and is_on is not (target == states.POWER_ON):
             return recent
-    server = host.server(info.server, course.own_reading(
-        _validated_at.get(task, course.NEVER)))
+    max_age = course.own_reading(_begun_at.get(task, course.NEVER))
+    if not max_age:
+        # Not validated, or another request of the same task was.
+        _begun_at[task] = time.monotonic()
+    server = host.server(info.server, max_age)
     if target:
         _require_no_refusal(server)
     return server

@@ -1040,7 +1040,7 @@ class RequestCountTestCase(PowerTestCase):
         self.clock.tick = 1e-6
         with self.acquire() as task:
             task.driver.power.validate(task)
-            self.clock.now += course.VALIDATED_MAX_AGE - 1
+            self.clock.now += course.OWN_MAX_AGE - 1
             task.driver.power.get_power_state(task)
             task.driver.power.set_power_state(task, states.POWER_ON)
             self.assert_requests('server')
@@ -1083,6 +1083,15 @@ class RequestCountTestCase(PowerTestCase):
         self.set_power(states.POWER_ON)
         self.assert_requests('server', 'action', 'server', 'server')
 
+    def test_power_on_to_pxe_that_nothing_validates(self):
+        self.set_power(states.POWER_OFF)
+        self.wish(boot_devices.PXE)
+        self.clock.now += 60
+        self.host_cloud.forget_requests()
+        self.set_power(states.POWER_ON)
+        self.assert_requests('server', 'action', 'server', 'server')
+        self.assert_server_is('rescued', RUNNING)
+
     def test_setting_the_device_asks_nothing(self):
         self.wish(boot_devices.PXE)
         self.assert_requests()
@@ -1093,7 +1102,7 @@ class RequestCountTestCase(PowerTestCase):
 
     def test_request_that_has_nothing_to_do(self):
         self.set_power(states.POWER_ON)
-        self.assert_requests('server', 'server')
+        self.assert_requests('server')
 
     def test_first_look_comes_when_the_action_usually_ends(self):
         self.host_cloud.reads_per_task = 0
