@@ -90,6 +90,7 @@ class Outcome:
     failed: int
     skipped: int
     seconds: float
+    complaints: tuple = ()
 
     @classmethod
     def read(cls, tier, release, nova_release, report):
@@ -103,7 +104,15 @@ class Outcome:
         skipped = sum('skipped' in tags for tags in cases)
         return cls(tier, release.name, nova_release,
                    len(cases) - failed - skipped, failed, skipped,
-                   float(suite.get('time')))
+                   float(suite.get('time')), tuple(_complaints(suite)))
+
+
+def _complaints(suite):
+    """What the failed tests of a report say, a line each."""
+    for case in suite.iter('testcase'):
+        for found in (*case.iter('failure'), *case.iter('error')):
+            said = ' '.join(found.get('message', '').split())
+            yield f"{case.get('classname')} {case.get('name')}: {said[:500]}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -618,6 +627,11 @@ def main(argv=None):
     print('\n  ' + '\n  '.join(_table(tests.outcomes)))
     for error in failures:
         print(f'\n{error}', file=sys.stderr)
+    # What CI keeps of a long output is its end.
+    for outcome in tests.outcomes:
+        for complaint in outcome.complaints:
+            print(f'\n{outcome.tier}, Ironic {outcome.ironic}: {complaint}',
+                  file=sys.stderr)
     return 1 if failures else 0
 
 

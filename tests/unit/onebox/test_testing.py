@@ -111,3 +111,20 @@ def test_a_second_run_is_refused(tests, capsys, monkeypatch):
     with system.lock(tests.state / 'lock', 'A run of these tests'):
         assert testing.main(['lint']) == 1
     assert 'A run of these tests is already running' in capsys.readouterr().err
+
+
+REPORT = '''<testsuites><testsuite time="2.5">
+<testcase classname="tests.e2e.test_life" name="test_boot[uefi]">
+<failure message="Error: no &#10; such host">trace</failure></testcase>
+<testcase classname="tests.e2e.test_life" name="test_off"/>
+<testcase classname="tests.e2e.test_life" name="test_on"><skipped/></testcase>
+</testsuite></testsuites>'''
+
+
+def test_outcome_tells_what_failed_tests_say(tmp_path):
+    (tmp_path / 'report.xml').write_text(REPORT)
+    outcome = testing.Outcome.read('e2e', releases.NEWEST, '',
+                                   tmp_path / 'report.xml')
+    assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 1, 1)
+    assert outcome.complaints == (
+        'tests.e2e.test_life test_boot[uefi]: Error: no such host',)
