@@ -317,7 +317,8 @@ class Machine:
         """Carry a sequence's request out as a conductor does."""
         with self.task() as task:
             if sequence.is_known:
-                # As for one that comes by the API: others Ironic itself makes.
+                # As Ironic's change_node_power_state does it; the others are
+                # as in a deployment.
                 task.driver.power.validate(task)
                 task.node.target_power_state = (
                     states.POWER_OFF if sequence.status == 'SHUTOFF'

@@ -144,7 +144,8 @@ def call(command, **kwargs):
         try:
             return process.wait()
         except KeyboardInterrupt:
-            # The terminal has told the command, too.
+            # The terminal has told the command, too; Popen would not wait.
+            process.wait()
             raise
         except BaseException:
             process.terminate()

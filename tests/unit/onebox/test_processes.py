@@ -121,37 +121,53 @@ import signal, sys, time
 sys.path.insert(0, sys.argv[1])
 from onebox import processes
 processes.end_at_sigterm()
+# A job in the background inherits that it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     {}
 finally:
-    print('undone', flush=True)
+    time.sleep(float(sys.argv[2]))
+    print('undone in', sys.argv[2], flush=True)
 '''
 WAITS = "print('begun', flush=True); time.sleep(60)"
 
 
-def _ends(does):
-    """Start a program, and end it by SIGTERM once it says that it has begun.
+def _ends(does, end=subprocess.Popen.terminate, undoing='0.1'):
+    """Start a program, and end it once it says that it has begun.
 
+    :param end: function of it that does so.
+    :param undoing: seconds that what it calls takes to undo its work.
     :returns: (its exit code, what it printed).
     """
     tools = str(pathlib.Path(processes.__file__).resolve().parents[1])
     with subprocess.Popen(
-            [sys.executable, '-c', ENDS.format(does), tools],
-            stdout=subprocess.PIPE, text=True) as process:
+            [sys.executable, '-c', ENDS.format(does), tools, '0', undoing],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            start_new_session=True) as process:
         begun = process.stdout.readline()
-        process.terminate()
+        end(process)
         return process.wait(20), begun + process.stdout.read()
 
 
 def test_sigterm_lets_a_process_undo():
-    assert _ends(WAITS) == (128 + signal.SIGTERM, 'begun\nundone\n')
+    assert _ends(WAITS) == (128 + signal.SIGTERM, 'begun\nundone in 0\n')
+
+
+INNER = ENDS.format(WAITS)
+CALLS = (f'processes.call([sys.executable, "-c", {INNER!r}, sys.argv[1], '
+         'sys.argv[3]])')
 
 
 def test_sigterm_lets_what_was_called_undo_first():
-    inner = ENDS.format(WAITS)
-    assert _ends(
-        f'processes.call([sys.executable, "-c", {inner!r}, sys.argv[1]])'
-    ) == (128 + signal.SIGTERM, 'begun\nundone\nundone\n')
+    assert _ends(CALLS) == (128 + signal.SIGTERM,
+                            'begun\nundone in 0.1\nundone in 0\n')
+
+
+def test_interrupt_lets_what_was_called_undo_first():
+    # Longer than Popen waits for it.
+    assert _ends(f"{CALLS}; print('never')",
+                 lambda process: os.killpg(process.pid, signal.SIGINT),
+                 undoing='1')[1] == 'begun\nundone in 1\nundone in 0\n'
 
 
 def test_call_gives_the_exit_code():
