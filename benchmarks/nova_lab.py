@@ -166,7 +166,7 @@ class Lab:
                                '"tools/benchmark", which brings one up.')
         self.log = state / 'logs' / 'nova-api.log'
         self.servers = []
-        processes.end_at_sigterm()
+        processes.undo_when_ended()
         with contextlib.ExitStack() as undo:
             self._make(state, driver_options, lines, peer, undo)
             self._undo = undo.pop_all()

@@ -96,7 +96,7 @@ def main(argv=None):
     chosen = _parser().parse_args(argv)
     cloud = settings.Settings(os.environ.get(
         'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-benchmarks'))
-    processes.end_at_sigterm()
+    processes.undo_when_ended()
     try:
         system.require_root()
         return _measure(chosen, cloud, progress.Progress('benchmark'))

@@ -33,6 +33,10 @@ from onebox import system
 MARK = 'ONEBOX_DAEMON'
 # Set while work is given up, so that nobody goes on waiting for the rest.
 give_up = threading.Event()
+# Set once this process has to end and only undoes what it has made.
+ends = threading.Event()
+# What "call" runs now.
+_called = set()
 # Below those of net.ipv4.ip_local_port_range.
 FREE_PORTS = 30000, 32768
 
@@ -123,24 +127,41 @@ def kill(pids, grace=10):
             return
 
 
-def end_at_sigterm():
-    """Let SIGTERM end this process as an exit does, which undoes things."""
+def undo_when_ended():
+    """Let SIGTERM end this process as an exit does, which undoes things.
+
+    What other threads have called is told, as they do not learn of it; the
+    terminal's SIGINT reaches that without us.
+    """
     def end(number, frame):
-        # A second one must not stop the undoing.
-        signal.signal(number, signal.SIG_IGN)
+        # A second one must not stop the undoing, nor be ignored by a child.
+        signal.signal(number, lambda *_: None)
+        ends.set()
+        for process in tuple(_called):
+            process.terminate()
         sys.exit(128 + number)
 
+    def interrupt(number, frame):
+        ends.set()
+        signal.default_int_handler(number, frame)
+
     signal.signal(signal.SIGTERM, end)
+    # It is ignored by a job in the background.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
-def call(command, **kwargs):
+def call(command, undoes=False, **kwargs):
     """Run a command, which is let end by itself when this process has to.
 
     :param command: its words.
+    :param undoes: whether it only removes what there is, and may go on.
     :param kwargs: for subprocess.Popen.
     :returns: its exit code.
     """
     with subprocess.Popen(command, **kwargs) as process:
+        if not undoes:
+            _called.add(process)
         try:
             return process.wait()
         except KeyboardInterrupt:
@@ -148,8 +169,11 @@ def call(command, **kwargs):
             process.wait()
             raise
         except BaseException:
-            process.terminate()
+            if not undoes:
+                process.terminate()
             raise
+        finally:
+            _called.discard(process)
 
 
 def _alive(identities):

@@ -31,6 +31,7 @@ from onebox.minicloud import cloud as minicloud
 from onebox.minicloud import nova
 from onebox.minicloud import settings
 from onebox import packages
+from onebox import processes
 from onebox import progress
 from onebox import quickstart
 from onebox import releases
@@ -280,6 +281,8 @@ class Tests:
                 'QUINTUPLEO_IRONIC_VENV': venv,
                 'QUINTUPLEO_STATE_DIR': lane.state / f'ironic-{release.name}'}
         with lane.shown.stage(title):
+            if processes.ends.is_set():
+                raise system.Error(f'{title}: not begun, as this run ends.')
             passed = self._call([*command, *self._arguments], lane,
                                 **variables)
             if report.exists():
@@ -353,7 +356,8 @@ class Tests:
     def _minicloud(self, lane, *words):
         title = f'minicloud {words[0]}'
         with lane.shown.stage(title):
-            self._require(self._call([MINICLOUD, *words], lane), title)
+            self._require(self._call([MINICLOUD, *words], lane,
+                                     undoes=words[0] == 'down'), title)
 
     def _ipxe_images(self):
         system.install_packages(['qemu-system-x86', 'ovmf'],
@@ -454,19 +458,19 @@ class Tests:
             raise system.Error(f'{title} failed, see above. Logs of what it '
                                f'ran: {self._logs}')
 
-    def _call(self, command, lane=None, **variables):
+    def _call(self, command, lane=None, undoes=False, **variables):
         lane = lane or self._lane
         (lane.output or sys.stdout).flush()
-        return subprocess.run(
-            [str(word) for word in (*lane.prefix, *command)], cwd=REPOSITORY,
-            stdin=subprocess.DEVNULL, stdout=lane.output,
+        return processes.call(
+            [str(word) for word in (*lane.prefix, *command)], undoes,
+            cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=lane.output,
             stderr=lane.output and subprocess.STDOUT,
             env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(lane.state),
                  'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONWARNINGS': 'ignore',
                  # Ironic's own limit, a minute, ends pytest by a signal.
                  'BASE_TEST_TIMEOUT': '600',
                  **{name: str(value) for name, value in variables.items()}}
-            ).returncode == 0
+            ) == 0
 
 
 def _each(jobs):
@@ -615,6 +619,7 @@ def main(argv=None):
     cut = argv.index('--') if '--' in argv else len(argv)
     choice = _choose(argv[:cut])
     shown = progress.Progress('run-tests')
+    processes.undo_when_ended()
     try:
         system.require_root()
         tests = Tests(shown, argv[cut + 1:], choice)

@@ -120,9 +120,9 @@ ENDS = '''
 import signal, sys, time
 sys.path.insert(0, sys.argv[1])
 from onebox import processes
-processes.end_at_sigterm()
 # A job in the background inherits that it is ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+processes.undo_when_ended()
 try:
     {}
 finally:
@@ -168,6 +168,31 @@ def test_interrupt_lets_what_was_called_undo_first():
     assert _ends(f"{CALLS}; print('never')",
                  lambda process: os.killpg(process.pid, signal.SIGINT),
                  undoing='1')[1] == 'begun\nundone in 1\nundone in 0\n'
+
+
+IN_A_THREAD = f'''
+from concurrent import futures
+def other():
+    {CALLS}
+    print('ends' if processes.ends.is_set() else 'goes on', flush=True)
+with futures.ThreadPoolExecutor(1) as pool:
+    pool.submit(other).result()
+'''.replace('\n', '\n    ')
+
+
+@pytest.mark.parametrize('end', [
+    subprocess.Popen.terminate,
+    lambda process: os.killpg(process.pid, signal.SIGINT)])
+def test_what_another_thread_called_undoes_first(end):
+    assert _ends(IN_A_THREAD, end)[1] == (
+        'begun\nundone in 0.1\nends\nundone in 0\n')
+
+
+def test_what_undoes_is_not_ended():
+    assert _ends("processes.call([sys.executable, '-c', 'import time; "
+                 "print(\"begun\", flush=True); time.sleep(1); "
+                 "print(\"removed\", flush=True)'], undoes=True)")[1] == (
+        'begun\nremoved\nundone in 0\n')
 
 
 def test_call_gives_the_exit_code():

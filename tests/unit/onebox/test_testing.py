@@ -13,6 +13,9 @@
 """Tests of how the tests are run."""
 
 import contextlib
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -128,3 +131,41 @@ def test_outcome_tells_what_failed_tests_say(tmp_path):
     assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 1, 1)
     assert outcome.complaints == (
         'tests.e2e.test_life test_boot[uefi]: Error: no such host',)
+
+
+WAITING_TEST = '''
+import time
+
+import pytest
+
+
+@pytest.fixture(scope='session')
+def made():
+    yield
+    print('undone', flush=True)
+
+
+def test_waits(made):
+    print('begun', flush=True)
+    time.sleep(60)
+
+
+def test_other():
+    print('never', flush=True)
+'''
+
+
+def test_sigterm_lets_tests_undo(tmp_path):
+    path = tmp_path / 'test_waiting.py'
+    path.write_text(WAITING_TEST)
+    with subprocess.Popen(
+            [sys.executable, '-m', 'pytest', '--capture=no', '--quiet',
+             '-p', 'tests.conftest', '--rootdir', tmp_path, path],
+            cwd=testing.REPOSITORY, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True) as process:
+        said = iter(process.stdout.readline, 'begun\n')
+        assert '' not in said
+        process.terminate()
+        rest = process.stdout.read()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert 'undone' in rest and 'never' not in rest
