@@ -44,7 +44,7 @@ class Place(enum.Enum):
     """
 
     ALONE = Closeness(0.86, 0.09, 1.4, 0.95)
-    FOLLOWED = Closeness(1.03, 0.1, 1.2, 0.97)
+    FOLLOWED = Closeness(1.0, 0.08, 1.15, 0.97)
     LAST = Closeness(1.05, 0.12, 1.4, 0.97)
 
 

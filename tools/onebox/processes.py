@@ -154,15 +154,19 @@ def undo_when_ended():
 def call(command, undoes=False, **kwargs):
     """Run a command, which is let end by itself when this process has to.
 
+    What is called later than that is ended at once, if it does not undo.
+
     :param command: its words.
     :param undoes: whether it only removes what there is, and may go on.
     :param kwargs: for subprocess.Popen.
     :returns: its exit code.
     """
     with subprocess.Popen(command, **kwargs) as process:
-        if not undoes:
-            _called.add(process)
         try:
+            if not undoes:
+                _called.add(process)
+                if ends.is_set():
+                    process.terminate()
             return process.wait()
         except KeyboardInterrupt:
             # The terminal has told the command, too; Popen would not wait.

@@ -188,6 +188,15 @@ def test_what_another_thread_called_undoes_first(end):
         'begun\nundone in 0.1\nends\nundone in 0\n')
 
 
+def test_what_is_called_after_the_end_is_ended():
+    waits = [sys.executable, '-c', 'import time; time.sleep(60)']
+    try:
+        processes.ends.set()
+        assert processes.call(waits) == -signal.SIGTERM
+    finally:
+        processes.ends.clear()
+
+
 def test_what_undoes_is_not_ended():
     assert _ends("processes.call([sys.executable, '-c', 'import time; "
                  "print(\"begun\", flush=True); time.sleep(1); "
