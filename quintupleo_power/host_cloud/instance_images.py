@@ -17,10 +17,10 @@ and of the properties of the machine: two machines of different firmware need
 two. Only private images of the project count, which nobody else can put there.
 
 Who begins to upload one says so by an image without content. Who sees such
-an image of somebody else waits for it; of two that begin in the same moment
-the one whose image is younger gives way before a byte is sent. Should both
-go on nevertheless, as Glance's clock has whole seconds, both images are right
-and the older one is used from then on.
+an image of somebody else waits for it. Of several that begin at once the one
+whose image comes first goes on, when the others have given way: Glance's
+clock has whole seconds, so one that comes later may come first and cannot
+tell whether the others have seen it.
 """
 
 import contextlib
@@ -93,7 +93,7 @@ class InstanceImages:
             under_way = [each for each in found
                          if self._is_under_way(each, queued_since)]
             if not under_way:
-                made = self._make(name, properties, fetch)
+                made = self._make(name, properties, fetch, queued_since)
                 continue
             if time.monotonic() >= deadline:
                 raise errors.ActionTimeout(
@@ -134,7 +134,7 @@ class InstanceImages:
         self._delete(image['id'])
         return False
 
-    def _make(self, name, properties, fetch):
+    def _make(self, name, properties, fetch, queued_since):
         """Make an image, unless somebody else was faster.
 
         :returns: its UUID, or None.
@@ -146,10 +146,7 @@ class InstanceImages:
             'container_format': 'bare', 'disk_format': disk_format,
             **properties, _SIZE: str(size)}, 'id', str)
         try:
-            first = next((each['id'] for each in self._named(name)
-                          if _is_whole(each) or each.get('status') in (
-                              'queued', 'saving')), made)
-            if first != made:
+            if not self._goes_on(made, name, queued_since):
                 self._delete(made)
                 return None
             LOG.info('Uploading %(size)s bytes as image %(image)s (%(name)s)',
@@ -161,6 +158,24 @@ class InstanceImages:
                 self._delete(made)
             raise
         return made
+
+    def _goes_on(self, made, name, queued_since):
+        """Find out whether who made an image is the one to upload it.
+
+        :param made: UUID of the image, which has no content.
+        :returns: True when it is the only one, False if somebody else
+            uploads or comes first.
+        """
+        while True:
+            begun = [each for each in self._named(name)
+                     if each['id'] == made or _is_whole(each)
+                     or self._is_under_way(each, queued_since)]
+            if ([each['id'] for each in begun][:1] != [made]
+                    or any(each.get('status') != 'queued' for each in begun)):
+                return False
+            if len(begun) == 1:
+                return True
+            time.sleep(self.PAUSE)
 
     def _delete(self, image_id):
         with contextlib.suppress(errors.NotFound):

@@ -12,8 +12,11 @@
 
 """Images of systems in the host cloud: one each, whoever begins."""
 
+from concurrent import futures
 import os
 import tempfile
+import threading
+import time
 
 import requests
 
@@ -191,6 +194,70 @@ class RaceTestCase(InstanceImagesTestCase):
         self.assertEqual(ids, [self.provide(fetch=slow)])
         self.assertEqual(ids, [each['id'] for each in self.all()])
         self.assertEqual(0, self.uploads())
+
+    def begin_together(self, then, **values):
+        """Let somebody else begin in the same moment, and come second.
+
+        :param then: function of the other image, called when it is waited
+            for.
+        :returns: the other image and the UUID of the one provided.
+        """
+        others, glance = [], self.host_cloud._glance
+
+        def both(request, context):
+            answer = glance(request, context)
+            if request.method == 'POST' and not others:
+                mine, = self.all()
+                others.append({**mine, 'id': f'{mine["id"]}-', **values})
+                self.host_cloud.images[others[0]['id']] = others[0]
+            return answer
+
+        def sleep(seconds):
+            self.clock.now += seconds
+            then(others[0])
+        self.host_cloud._glance, self.clock.sleep = both, sleep
+        found = self.provide()
+        return others[0], found
+
+    def test_who_comes_first_gives_way_to_what_is_uploaded(self):
+        other, found = self.begin_together(
+            lambda image: image.update(status='active', size=len(CONTENT)),
+            status='saving')
+        self.assertEqual(other['id'], found)
+        self.assertEqual(([other], 0), (self.all(), self.uploads()))
+
+    def test_who_comes_first_waits_for_one_that_may_not_know(self):
+        states = iter(('queued', 'saving', 'active'))
+        other, found = self.begin_together(
+            lambda image: image.update(status=next(states),
+                                       size=len(CONTENT)))
+        self.assertEqual(other['id'], found)
+        self.assertEqual(([other], 0), (self.all(), self.uploads()))
+
+    def test_who_comes_first_goes_on_when_others_have_given_way(self):
+        _, found = self.begin_together(
+            lambda image: self.host_cloud.images.pop(image['id']))
+        mine, = self.all()
+        self.assertEqual((mine['id'], 1), (found, self.uploads()))
+
+    def test_who_comes_first_goes_on_when_the_other_does_not(self):
+        _, found = self.begin_together(lambda image: None)
+        mine, = self.all()
+        self.assertEqual((mine['id'], 1), (found, self.uploads()))
+
+    def test_of_many_at_once_one_uploads(self):
+        self.host_cloud._now = lambda: '2026-01-01T00:00:00'
+        pause, self.clock.sleep = time.sleep, lambda seconds: pause(0.001)
+        together = threading.Barrier(8)
+
+        def fetch():
+            together.wait(10)
+            return self.path, 'qcow2'
+        with futures.ThreadPoolExecutor(8) as pool:
+            found = {each.result() for each in [
+                pool.submit(self.provide, fetch=fetch) for _ in range(8)]}
+        mine, = self.all()
+        self.assertEqual(({mine['id']}, 1), (found, self.uploads()))
 
     def test_two_that_both_went_on_agree_on_the_older_one(self):
         ids = []
