@@ -50,10 +50,11 @@ LONGEST_PAUSE = 30.0
 OWN_MAX_AGE = 10.0
 NEVER = float('-inf')
 
-# What is fulfilled by the state that a server ends in, whoever has brought it
-# there. Of a reboot whose answer is lost only a new reading before it tells.
-_OF_A_STATE = (transitions.Request.POWER_ON, transitions.Request.POWER_OFF,
-               transitions.Request.SOFT_POWER_OFF)
+# What is planned by an earlier reading, where Nova contradicts a plan that
+# comes too late.
+_BY_WHAT_IS_KNOWN = (
+    transitions.Request.POWER_ON, transitions.Request.POWER_OFF,
+    transitions.Request.SOFT_POWER_OFF, transitions.Request.REBOOT)
 
 
 @dataclasses.dataclass
@@ -69,6 +70,8 @@ class _Course:
     :ivar server: the server after the last action that ended well.
     :ivar drift_is_known: whether the server was looked at for what somebody
         else did to it.
+    :ivar began_by_what_is_known: whether the first action was planned by an
+        earlier reading.
     :ivar conflicts: how often Nova refused an action.
     :ivar failures: how often the host cloud failed.
     """
@@ -79,6 +82,7 @@ class _Course:
     request_id: str | None = None
     server: servers.Server | None = None
     drift_is_known: bool = False
+    began_by_what_is_known: bool = False
     conflicts: int = 0
     failures: int = 0
 
@@ -182,7 +186,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
         saving.save_request(node)
     server = host.settle(server, deadline)
     if course.sent:
-        if _has_booted(server, request, device, course.sent[-1]):
+        if _has_booted(server, request, device, course):
             course.server = server
             return True
         if (request is transitions.Request.POWER_ON
@@ -207,6 +211,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
                'device': device.value, 'server': server.id,
                'state': server.state,
                'actions': [action.value for action in actions]})
+    course.began_by_what_is_known |= bool(known)
     under_way = None
     for number, action in enumerate(actions, 1):
         if not course.sent:
@@ -247,10 +252,15 @@ def _known(node, info, host, request, device):
 
     :returns: a :class:`host_cloud.servers.Server`, or None.
     """
-    if request not in _OF_A_STATE:
+    if request not in _BY_WHAT_IS_KNOWN:
         return None
+    is_reboot = request is transitions.Request.REBOOT
     # Whether a device for one boot was booted from is more than a state.
-    if request.ends_on and boot_device.wished(node)[1] is False:
+    if (request.ends_on and not is_reboot
+            and boot_device.wished(node)[1] is False):
+        return None
+    # A rescue covers up what somebody did to the disk right before.
+    if is_reboot and watch.has_a_system(node):
         return None
     server = host.recent(info.server)
     # A name may have gone over to another server.
@@ -291,9 +301,9 @@ def fault(server):
     return server.fault or f'see "openstack server show {server.id}"'
 
 
-def _has_booted(server, request, device, last_sent):
+def _has_booted(server, request, device, course):
     """Whether an action that seemed to fail has done what was asked."""
-    state = server.state
+    state, last_sent = server.state, course.sent[-1]
     if not request.ends_on or not last_sent.boots or (
             not transitions.reached(last_sent, state, state.vm_state)):
         return False
@@ -301,8 +311,15 @@ def _has_booted(server, request, device, last_sent):
             transitions.device_in_use(server.state).by_rescue
             is not device.by_rescue):
         return False
+    if request is transitions.Request.POWER_ON:
+        return True
+    # If Nova did not say that it took it, somebody may have done it before,
+    # which an earlier reading did not show.
+    if (course.began_by_what_is_known and len(course.sent) == 1
+            and course.request_id is None):
+        return False
     # A reboot leaves nothing in the state by which to know that it happened.
-    return request is transitions.Request.POWER_ON or last_sent not in (
+    return last_sent not in (
         transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
 
 

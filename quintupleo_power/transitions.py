@@ -149,6 +149,8 @@ _VM_STATE_AFTER = {
 _TAKEN_IN = {
     Action.START: ('stopped',),
     Action.STOP: ('active', 'error'),
+    Action.RESCUE: ('active', 'stopped', 'error'),
+    Action.UNRESCUE: ('rescued',),
 }
 
 _SITUATIONS = {

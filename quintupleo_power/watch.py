@@ -54,6 +54,15 @@ _snapshots = {}
 _SECONDS = len('2026-01-01T00:00:00')
 
 
+def has_a_system(node):
+    """Tell whether a node has on its disk what Ironic deployed.
+
+    :param node: an Ironic node.
+    :returns: True or False.
+    """
+    return node.provision_state in _DEPLOYED
+
+
 def before_action(node, host, server):
     """See what Ironic's own action is about to cover up.
 
@@ -97,7 +106,7 @@ def after_action(node, server, request_id=None, rebuilt=False):
         of the one before.
     """
     seen = _seen(node)
-    lost = (seen.lost if seen and _is_deployed(node) and not rebuilt
+    lost = (seen.lost if seen and has_a_system(node) and not rebuilt
             else None)
     _set(node, drift.Seen.of(server, lost, request_id))
 
@@ -133,7 +142,7 @@ def find_in(node, host, server):
     seen = _seen(node)
     if seen is None:
         return None
-    return drift.find(seen, server, _is_deployed(node),
+    return drift.find(seen, server, has_a_system(node),
                       lambda: _actions(node, host, seen, server),
                       lambda: _snapshot(node, host, server))
 
@@ -202,7 +211,3 @@ def _seen(node):
 
 def _set(node, seen):
     node.set_driver_internal_info(KEY, dataclasses.asdict(seen))
-
-
-def _is_deployed(node):
-    return node.provision_state in _DEPLOYED

@@ -30,6 +30,7 @@ from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import power
 from quintupleo_power import transitions
+from quintupleo_power import watch
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit import nova_model
@@ -882,7 +883,7 @@ class PlanAfterValidationTestCase(PowerTestCase):
     def test_two_actions_without_validation(self):
         self.wish(boot_devices.PXE, persistent=True)
         self.set_server('rescued', RUNNING)
-        self.assertEqual(['GET', 'POST'],
+        self.assertEqual(['POST'],
                          self.requests_of_a_reboot(0.5, validates=False))
 
 
@@ -959,18 +960,83 @@ class PlanFromWhatIsKnownTestCase(PowerTestCase):
             self.reboot()
             self.assert_sent(*sent)
 
-    def test_reboots_are_planned_from_a_new_reading(self):
+    def requests_of_a_reboot(self, device, was, seconds=2, persistent=True):
+        """Requests for the server up to the action, so long after a look."""
+        self.wish(device, persistent)
+        self.set_server(was, SHUTDOWN if was == 'stopped' else RUNNING)
+        with self.acquire() as task:
+            # Nobody but Ironic has brought it there.
+            task.node.del_driver_internal_info(watch.KEY)
+            task.node.save()
+        self.clock.now += 1
+        cloud.get(connection.Credentials()).server(self.server.id)
+        self.clock.now += seconds
+        self.host_cloud.forget_requests()
+        self.reboot()
+        return self.methods()
+
+    def test_reboots_that_nova_refuses_where_they_are_wrong(self):
         for device, was in ((boot_devices.PXE, 'active'),
+                            (boot_devices.PXE, 'stopped'),
                             (boot_devices.PXE, 'rescued'),
                             (boot_devices.DISK, 'rescued'),
-                            (boot_devices.DISK, 'active')):
-            self.wish(device, persistent=True)
+                            (boot_devices.DISK, 'stopped')):
+            for persistent in (True, False):
+                self.assertEqual(['POST'], self.requests_of_a_reboot(
+                    device, was, persistent=persistent), (device, was))
+                # What was for one boot is over.
+                with self.acquire() as task:
+                    self.assertEqual(
+                        {'boot_device': device, 'persistent': True},
+                        task.driver.management.get_boot_device(task))
+            self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(
+                device, was, seconds=31), (device, was))
+
+    def test_reboot_from_disk(self):
+        # Nova would reboot a suspended server hard, too.
+        self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(
+            boot_devices.DISK, 'active'))
+
+    def test_reboot_of_what_ironic_has_deployed(self):
+        # A rebuild by somebody else would be covered up.
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+        self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(
+            boot_devices.PXE, 'active'))
+
+    def test_what_somebody_else_did_is_looked_at_anew(self):
+        self.requests_of_a_reboot(boot_devices.PXE, 'active')
+        self.set_server('active', RUNNING)
+        self.clock.now += 1
+        cloud.get(connection.Credentials()).server(self.server.id)
+        self.clock.now += 1
+        self.host_cloud.forget_requests()
+        self.reboot()
+        self.assertEqual(['GET', 'POST'], self.methods())
+
+    def test_action_that_nova_refuses_by_now(self):
+        for was, is_now, sent in (
+                ('active', 'rescued', ['unrescue', 'rescue']),
+                ('active', 'paused', ['unpause', 'rescue']),
+                ('rescued', 'active', ['rescue']),
+                ('rescued', 'stopped', ['rescue'])):
             self.set_server(was, RUNNING)
+            self.wish(boot_devices.PXE, persistent=True)
+            self.clock.now += 40
             self.get_power()
-            self.clock.now += 2
-            self.host_cloud.forget_requests()
+            self.set_server(is_now, RUNNING)
+            self.host_cloud.sent.clear()
             self.reboot()
-            self.assertEqual(['GET', 'POST'], self.methods())
+            self.assert_sent(*sent)
+
+    def test_action_that_nova_took_is_not_sent_again(self):
+        # The looks for its end fail, and the plan is made anew.
+        self.wish(boot_devices.PXE, persistent=True)
+        self.get_power()
+        self.clock.now += 2
+        self.host_cloud.fail('GET', '/servers/', 503, times=3)
+        self.reboot()
+        self.assert_sent('rescue')
 
 
 class ConcurrencyTestCase(PowerTestCase):
