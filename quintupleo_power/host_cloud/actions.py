@@ -335,7 +335,8 @@ class Actions:
                 '[quintupleo]action_timeout gives: the host cloud did not '
                 'answer to others that were sent before')
         try:
-            yield
+            with self._looks.sending():
+                yield
         finally:
             self._line.release()
 

@@ -35,13 +35,15 @@ from quintupleo_power.host_cloud import servers
 LOG = log.getLogger(__name__)
 
 SHARED_FROM = 3
-# Seconds between the end of a round and the next one: half of what it took,
-# within these. A round that took long may just have stood in line behind the
-# actions themselves.
+# Seconds between two rounds. While actions are on their way it is as long as
+# the last one took, within these: what a look costs the host cloud, the
+# actions wait for. Otherwise it is the shortest. Before the first one it is
+# FIRST.
 SHORTEST = 0.25
-LONGEST = 1.0
+LONGEST = 2.0
+FIRST = 1.0
 # Seconds that the host cloud's clock may be behind ours without a look for
-# each server by itself.
+# each server by itself, where its answers do not tell.
 CLOCK_SKEW = 300
 # Seconds that the clocks of the host cloud's own machines may be apart, and
 # that a change may take to be seen, without a loss of time ...
@@ -89,7 +91,11 @@ class Looks:
         :param compute: the compute :class:`service.Service`.
         """
         self._compute = compute
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed = threading.Condition(lock)
+        # Actions on their way to Nova, and that there are none any more.
+        self._sending = 0
+        self._all_sent = threading.Condition(lock)
         self._waiting = {}
         # Of each server that is waited for, what was read of it since then ...
         self._seen = {}
@@ -100,7 +106,21 @@ class Looks:
         # ... and a round asked for all of them then, by ours.
         self._all_at = float('-inf')
         self._round = None
-        self._next_at = 0.0
+        # When the last round ended, and what it took.
+        self._ended_at, self._took = float('-inf'), 0.0
+
+    @contextlib.contextmanager
+    def sending(self):
+        """Count as one whose action is on its way to Nova."""
+        with self._changed:
+            self._sending += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._sending -= 1
+                if not self._sending:
+                    self._all_sent.notify()
 
     @contextlib.contextmanager
     def waiting(self, server_id, proves=None):
@@ -112,8 +132,11 @@ class Looks:
             began before the action was sent; None if there is none.
         """
         key = (server_id, threading.get_ident())
+        wait = _Wait(time.time(), time.monotonic(), proves)
         with self._changed:
-            self._waiting[key] = _Wait(time.time(), time.monotonic(), proves)
+            if not self._waiting:
+                self._ended_at, self._took = wait.begun, FIRST
+            self._waiting[key] = wait
             self._forget(server_id)
         try:
             yield
@@ -174,13 +197,13 @@ class Looks:
             raise current.failure
 
     def _lead(self, current):
-        time.sleep(max(0.0, self._next_at - time.monotonic()))
+        self._rest()
+        begun, now, found = time.monotonic(), time.time(), []
         with self._changed:
             current.has_begun = True
-            begun, now = time.monotonic(), time.time()
-            since = self._since(begun)
-        found = []
         try:
+            with self._changed:
+                since = self._since(begun)
             moment = datetime.datetime.fromtimestamp(
                 since, datetime.timezone.utc)
             for page in servers.read_pages(
@@ -192,17 +215,28 @@ class Looks:
         except errors.HostCloudError as exc:
             current.failure = exc
         finally:
-            took = time.monotonic() - begun
+            ended_at = time.monotonic()
+            took = ended_at - begun
             with self._changed:
                 current.is_over = True
                 self._round = None
-                self._next_at = (begun + took
-                                 + min(max(took / 2, SHORTEST), LONGEST))
+                self._ended_at, self._took = ended_at, took
                 self._changed.notify_all()
             LOG.debug('One look at %(found)s servers for %(waiting)s that are '
                       'waited for took %(took).1f s',
                       {'found': len(found),
                        'waiting': len(self._waiting), 'took': took})
+
+    def _rest(self):
+        """Leave some time between the last round and the next one."""
+        with self._changed:
+            while True:
+                rest = (min(max(self._took, SHORTEST), LONGEST)
+                        if self._sending else SHORTEST)
+                left = self._ended_at + rest - time.monotonic()
+                if left <= 0:
+                    return
+                self._all_sent.wait(left)
 
     def _since(self, begun):
         """Tell from when on to ask for changes, by the host cloud's clock.
@@ -210,12 +244,17 @@ class Looks:
         :param begun: when the round began, a ``time.monotonic`` value.
         :returns: a ``time.time`` value.
         """
-        from_the_begin_on = (
-            min(wait.since for wait in self._waiting.values()) - CLOCK_SKEW)
-        if begun - self._all_at < ALL_AFTER:
-            return max(from_the_begin_on, self._seen_to)
+        oldest = min(self._waiting.values(), key=lambda wait: wait.begun)
+        ahead = self._compute.clock_ahead
+        all_from, all_at = oldest.since - CLOCK_SKEW, self._all_at
+        since = all_from
+        if ahead is not None:
+            since = oldest.since + ahead - OVERLAP
+            all_at = max(all_at, oldest.begun)
+        if begun - all_at < ALL_AFTER:
+            return max(since, self._seen_to)
         self._all_at = begun
-        return from_the_begin_on
+        return all_from
 
     def _keep(self, found, now):
         """Take what a round has found for what is seen.
@@ -239,7 +278,8 @@ class Looks:
         changes = [change for change in map(_changed_at, found) if change]
         if changes:
             # A clock that is ahead must not hide what comes after it.
-            self._seen_to = min(max(changes), now) - OVERLAP
+            ahead = self._compute.clock_ahead or 0.0
+            self._seen_to = min(max(changes), now + ahead) - OVERLAP
 
 
 def _changed_at(server):

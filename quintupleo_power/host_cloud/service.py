@@ -24,7 +24,12 @@ from quintupleo_power.host_cloud import redaction
 
 
 class Service:
-    """A REST service, as a tenant uses it."""
+    """A REST service, as a tenant uses it.
+
+    :ivar clock_ahead: seconds that its clock is ahead of this machine's, by
+        its last answer: about a second less at the most. None if it does not
+        tell.
+    """
 
     # A read is made again after these seconds. Ironic gives a request up at
     # once when its first look at a machine fails.
@@ -47,6 +52,7 @@ class Service:
         self._newest = newest_microversion
         self._microversion = None
         self._away_until = 0.0
+        self.clock_ahead = None
 
     @property
     def microversion(self):
@@ -87,12 +93,7 @@ class Service:
             date.
         :raises: HostCloudError in one of its kinds.
         """
-        answer = self._request('GET', path)
-        try:
-            return email_utils.parsedate_to_datetime(
-                answer.headers.get('Date')).astimezone(datetime.timezone.utc)
-        except (ValueError, TypeError):
-            return None
+        return _date(self._request('GET', path))
 
     @property
     def project_id(self):
@@ -216,7 +217,10 @@ class Service:
     def _request(self, method, path, **kwargs):
         if self.microversion:
             kwargs['microversion'] = '%d.%d' % self.microversion
-        return self._call(self._rest.request, path, method, **kwargs)
+        answer = self._call(self._rest.request, path, method, **kwargs)
+        date = _date(answer)
+        self.clock_ahead = date and date.timestamp() - time.time()
+        return answer
 
     def _unintelligible(self, answer, what):
         return errors.ServerError(
@@ -291,6 +295,18 @@ class Service:
         kind = (errors.TooManyRequests if exc.http_status == 429
                 else errors.ServerError)
         return kind(message, retry_after=seconds)
+
+
+def _date(answer):
+    """When a service answered by its own clock (RFC 9110, 6.6.1).
+
+    :returns: an aware ``datetime.datetime``, or None if it does not tell.
+    """
+    try:
+        return email_utils.parsedate_to_datetime(
+            answer.headers.get('Date')).astimezone(datetime.timezone.utc)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 # Request timeout, too many requests.

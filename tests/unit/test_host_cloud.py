@@ -57,6 +57,19 @@ class SharedCloudTestCase(base.DriverTestCase):
         self.assertEqual(8, len(got))
         self.assertEqual(1, len({id(one) for one in got}))
 
+    def test_clock_is_told_by_each_answer(self):
+        host = cloud.get(connection.Credentials())
+        self.assertIsNone(host._compute.clock_ahead)
+        for skew in (0, 600, -600):
+            self.host_cloud.clock_skew = skew
+            host.server(self.server.id)
+            # A date is of whole seconds.
+            self.assertLessEqual(skew - 2, host._compute.clock_ahead)
+            self.assertLessEqual(host._compute.clock_ahead, skew)
+        self.host_cloud.dates_answers = False
+        host.server(self.server.id)
+        self.assertIsNone(host._compute.clock_ahead)
+
     def test_microversion_is_the_newest_that_both_know(self):
         for theirs, used in (('2.1', (2, 1)), ('2.87', (2, 87)),
                              ('2.98', (2, 98)), ('2.120', (2, 98))):

@@ -27,8 +27,8 @@ from tests.unit import test_view
 class Gathering(threading.Condition):
     """A condition that knows how many wait for it."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, lock=None):
+        super().__init__(lock)
         self.waiting = 0
 
     def wait(self, timeout=None):
@@ -86,8 +86,8 @@ class LooksTestCase(unittest.TestCase):
             self.looks = looks.Looks(self.compute)
         # The pause before a round is when the others come.
         with mock.patch.object(
-                looks.time, 'sleep', autospec=True,
-                side_effect=lambda _: self.looks._changed.until(39)):
+                self.looks, '_rest', autospec=True,
+                side_effect=lambda: self.looks._changed.until(39)):
             self.assertEqual(ids, [
                 seen.result().id for seen in self.look(ids)])
         self.assertEqual(['/servers/detail'], self.compute.asked)
@@ -180,14 +180,64 @@ class LooksTestCase(unittest.TestCase):
         self.assertEqual({'1970-01-12T13:46:40Z'}, set(self.compute.since))
 
     def test_rounds_are_apart(self):
+        for sending, took, wanted in ((False, 9.0, 0.25), (True, 9.0, 2.0),
+                                      (True, 1.5, 1.5), (True, 0.1, 0.25)):
+            self.assertEqual([wanted], self.rests(sending, took))
+
+    def test_first_round_waits_for_actions_that_are_on_their_way(self):
+        self.assertEqual([1.0], self.rests(True))
+        self.assertEqual([0.25], self.rests(False))
+
+    def rests(self, sending, took=None):
+        """Seconds between two rounds, or before the first one.
+
+        :param sending: whether actions are on their way.
+        :param took: seconds that the first one took, None for the first one.
+        """
+        self.looks, now, waited = looks.Looks(self.compute), [1000.0], []
+
+        def wait(seconds):
+            waited.append(seconds)
+            now[0] += seconds
+
+        def read(*args):
+            now[0] += took or 0.0
+            return iter(())
+        with contextlib.ExitStack() as stack:
+            for module, name, value in (
+                    (looks, 'SHORTEST', 0.25), (looks, 'LONGEST', 2.0),
+                    (looks.time, 'monotonic', lambda: now[0]),
+                    (looks.servers, 'read_pages', read),
+                    (self.looks._all_sent, 'wait', wait)):
+                stack.enter_context(mock.patch.object(module, name, value))
+            ids = self.compute.add(3)
+            for each in ids:
+                stack.enter_context(self.looks.waiting(each))
+            if took is not None:
+                self.looks.look(ids[0])
+                waited.clear()
+            if sending:
+                stack.enter_context(self.looks.sending())
+            self.looks.look(ids[1])
+        return waited
+
+    def test_last_answer_to_an_action_ends_the_rest(self):
         ids = self.compute.add(3)
-        with (mock.patch.object(looks, 'SHORTEST', 3.0),
-              mock.patch.object(looks, 'LONGEST', 3.0),
-              mock.patch.object(looks.time, 'monotonic', lambda: 1000.0),
-              mock.patch.object(looks.time, 'sleep', autospec=True) as sleep):
-            self.look(ids)
-            self.look(ids)
-        self.assertEqual(mock.call(3.0), sleep.call_args)
+        with contextlib.ExitStack() as stack:
+            for name, value in (('SHORTEST', 0.0), ('LONGEST', 600.0),
+                                ('FIRST', 600.0)):
+                stack.enter_context(mock.patch.object(looks, name, value))
+            for each in ids:
+                stack.enter_context(self.looks.waiting(each))
+            pool = stack.enter_context(
+                concurrent.futures.ThreadPoolExecutor(1))
+            with mock.patch.object(self.looks, '_all_sent',
+                                   Gathering(self.looks._changed._lock)):
+                with self.looks.sending():
+                    seen = pool.submit(self.looks.look, ids[0])
+                    self.looks._all_sent.until(1)
+                    self.assertFalse(seen.done())
+                self.assertEqual(ids[0], seen.result(60).id)
 
 
 class ChangesTestCase(unittest.TestCase):
@@ -251,7 +301,45 @@ class ChangesTestCase(unittest.TestCase):
         self.assertEqual('active', self.look(self.ids[1], 9.0))
         self.assertEqual('stopped', self.look(self.ids[1], 1.0))
 
-    def test_clock_that_is_ahead_hides_nothing(self):
+    def test_clock_that_is_told_spares_most_of_the_first_answer(self):
+        for ahead, since in ((0.0, '1970-01-12T13:51:35Z'),
+                             (600.0, '1970-01-12T14:01:35Z'),
+                             (-600.0, '1970-01-12T13:41:35Z')):
+            self.compute.clock_ahead = ahead
+            self.compute.since.clear()
+            self.looks._seen_to = float('-inf')
+            self.look(self.ids[0], 0.0)
+            self.assertEqual([since], self.compute.since)
+
+    def test_all_is_read_only_for_those_that_wait_for_long(self):
+        self.compute.clock_ahead = 0.0
+        since = [self.SEEN_TO] * 2 + [self.ALL] + [self.SEEN_TO] * 2
+        for _ in since:
+            self.look(self.ids[0], 4.0)
+        self.assertEqual(since, self.compute.since)
+
+    def test_late_machine_of_a_cloud_whose_clock_is_told(self):
+        self.compute.clock_ahead = 0.0
+        self.look(self.ids[0])
+        self.change(self.ids[1], 'stopped', '1970-01-12T13:50:00Z')
+        self.assertEqual('active', self.look(self.ids[1], 8.0))
+        self.assertEqual('stopped', self.look(self.ids[1], 1.0))
+
+    def test_clock_that_is_told_to_be_ahead_counts(self):
+        self.compute.clock_ahead = 600.0
+        self.change(self.ids[0], 'active', '1970-01-12T14:01:42Z')
+        self.look(self.ids[0], 2.0)
+        self.look(self.ids[0])
+        self.assertEqual(['1970-01-12T14:01:35Z', '1970-01-12T14:01:37Z'],
+                         self.compute.since)
+
+    def test_what_breaks_in_a_round_keeps_nobody_waiting(self):
+        with mock.patch.object(self.looks, '_since', autospec=True,
+                               side_effect=ZeroDivisionError):
+            self.assertRaises(ZeroDivisionError, self.look, self.ids[0])
+        self.assertEqual('active', self.look(self.ids[1]))
+
+    def test_change_dated_far_ahead_hides_nothing(self):
         self.change(self.ids[0], 'active', '1999-01-01T00:00:00Z')
         self.look(self.ids[0])
         self.change(self.ids[1], 'stopped', '1970-01-12T13:51:41Z')

@@ -41,6 +41,8 @@ class Compute:
         self.gone = self.hidden = None
         self.hold_single = False
         self.page = None
+        # Its answers do not tell the time.
+        self.clock_ahead = None
 
     def add(self, number, **values):
         ids = []
