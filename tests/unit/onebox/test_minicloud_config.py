@@ -14,6 +14,7 @@
 
 import base64
 import configparser
+import pathlib
 import stat
 import struct
 import time
@@ -24,6 +25,7 @@ from onebox.minicloud import config
 from onebox.minicloud import keys
 from onebox.minicloud import services
 from onebox.minicloud import settings
+from onebox import processes
 
 
 @pytest.fixture(params=['libvirt', 'fake', 'fake with volumes'])
@@ -48,6 +50,14 @@ def test_render():
         'many': {'option': ['a', 'b']}})
     assert text == ('[DEFAULT]\ndebug = true\nworkers = 2\n\n'
                     '[many]\noption = a\noption = b\n')
+
+
+def test_no_connection_gets_a_port_that_a_service_listens_on():
+    # A hundred from that one on are for parts of the storage cluster.
+    ports = {*settings.PORTS.values(), settings.PORTS['ceph'] + 99}
+    assert max(ports) < processes.FREE_PORTS[0]
+    first = pathlib.Path('/proc/sys/net/ipv4/ip_local_port_range').read_text()
+    assert processes.FREE_PORTS[1] <= int(first.split()[0])
 
 
 def test_plain():
@@ -115,7 +125,7 @@ def test_storage_cluster(cloud):
                        for name in service.files)
         return
     options = config.ceph(cloud)['global']
-    assert options['mon_host'] == '[v2:127.0.0.1:33300]'
+    assert options['mon_host'] == '[v2:127.0.0.1:23300]'
     assert options['public_addr'] == options['cluster_addr'] == '127.0.0.1'
     # Each party reads its own key; only the monitor knows all of them.
     for party in config.CEPH_RIGHTS:

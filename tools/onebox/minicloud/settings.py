@@ -38,7 +38,8 @@ DATABASES = ('keystone', 'glance', 'placement', 'neutron', 'nova_api',
              'nova', 'nova_cell0')
 
 # The API ports are OpenStack's usual ones. The others are not the usual
-# ones, so that a RabbitMQ or Open vSwitch of the machine is left alone.
+# ones, so that a RabbitMQ or Open vSwitch of the machine is left alone. All
+# are below those that connections get (net.ipv4.ip_local_port_range).
 PORTS = {
     'keystone': 5000,
     'glance': 9292,
@@ -47,11 +48,11 @@ PORTS = {
     'nova': 8774,
     'novnc': 6080,
     'cinder': 8776,
-    'rabbitmq': 35672,
-    'erlang': 35673,
-    'epmd': 34369,
-    'openflow': 36633,
-    'ceph': 33300,
+    'rabbitmq': 25682,
+    'erlang': 25683,
+    'epmd': 24369,
+    'openflow': 26633,
+    'ceph': 23300,
 }
 
 REQUIREMENTS = (
