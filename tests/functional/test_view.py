@@ -42,6 +42,8 @@ class Requests:
     def __init__(self, compute):
         self._compute = compute
         self.reads = []
+        # Of minicloud no answer has a date.
+        self.clock_ahead = compute.clock_ahead
         self.microversion = compute.microversion
         self.post = compute.post
 
@@ -83,8 +85,11 @@ def test_action_makes_one_server_stale_and_no_other(host, servers):
     host.run(seen[0], Action.START, time.monotonic() + 60)
 
 
-def test_many_wait_with_one_look(host, servers, monkeypatch):
+@pytest.mark.parametrize('clock_ahead', (None, 0.0))
+def test_many_wait_with_one_look(host, servers, monkeypatch, clock_ahead):
     host, reads = host
+    # As a web server before it tells: it has this machine's clock.
+    host._compute.clock_ahead = clock_ahead
     # With any two of them waiting the third must not be done yet.
     monkeypatch.setattr(looks, 'SHARED_FROM', 1)
     before = [host.server(server_id) for server_id in servers]
