@@ -211,7 +211,8 @@ def _carry_out(node, info, host, request, device, deadline, course,
                'device': device.value, 'server': server.id,
                'state': server.state,
                'actions': [action.value for action in actions]})
-    course.began_by_what_is_known |= bool(known)
+    if not course.sent:
+        course.began_by_what_is_known = bool(known)
     under_way = None
     for number, action in enumerate(actions, 1):
         if not course.sent:

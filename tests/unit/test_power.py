@@ -1029,6 +1029,17 @@ class PlanFromWhatIsKnownTestCase(PowerTestCase):
             self.reboot()
             self.assert_sent(*sent)
 
+    def test_plan_after_a_refusal_is_by_a_new_reading(self):
+        # What it leads to is then its own doing, though its answer is lost.
+        self.set_server('rescued', RUNNING)
+        self.wish(boot_devices.PXE, persistent=True)
+        self.get_power()
+        self.set_server('active', RUNNING)
+        self.host_cloud.fail('POST', '/action$', 502, times=1, skip=1,
+                             carried_out=True)
+        self.reboot()
+        self.assert_sent('rescue')
+
     def test_action_that_nova_took_is_not_sent_again(self):
         # The looks for its end fail, and the plan is made anew.
         self.wish(boot_devices.PXE, persistent=True)
