@@ -65,6 +65,7 @@ class _Course:
     :ivar sent: actions that were sent, the last of them without success for
         all that is known.
     :ivar refused_in: the server's state when Nova refused an action last.
+    :ivar sent_at: when the last action was sent, a ``time.time`` value.
     :ivar request_id: identifier of the request for the last action, None if
         it is not known.
     :ivar server: the server after the last action that ended well.
@@ -79,6 +80,7 @@ class _Course:
     begun_at: float
     sent: list = dataclasses.field(default_factory=list)
     refused_in: transitions.ServerState | None = None
+    sent_at: float = 0.0
     request_id: str | None = None
     server: servers.Server | None = None
     drift_is_known: bool = False
@@ -186,7 +188,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
         saving.save_request(node)
     server = host.settle(server, deadline)
     if course.sent:
-        if _has_booted(server, request, device, course):
+        if _has_booted(host, server, request, device, course):
             course.server = server
             return True
         if (request is transitions.Request.POWER_ON
@@ -219,7 +221,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
             watch.acting(node)
         saving.save_request(node)
         course.sent.append(action)
-        course.request_id = None
+        course.sent_at, course.request_id = time.time(), None
         details = arguments.get(action)
         try:
             under_way = (
@@ -302,8 +304,11 @@ def fault(server):
     return server.fault or f'see "openstack server show {server.id}"'
 
 
-def _has_booted(server, request, device, course):
-    """Whether an action that seemed to fail has done what was asked."""
+def _has_booted(host, server, request, device, course):
+    """Whether an action that seemed to fail has done what was asked.
+
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
     state, last_sent = server.state, course.sent[-1]
     if not request.ends_on or not last_sent.boots or (
             not transitions.reached(last_sent, state, state.vm_state)):
@@ -314,14 +319,18 @@ def _has_booted(server, request, device, course):
         return False
     if request is transitions.Request.POWER_ON:
         return True
-    # If Nova did not say that it took it, somebody may have done it before,
-    # which an earlier reading did not show.
+    # A reboot leaves nothing in the state by which to know that it happened.
+    if last_sent in (transitions.Action.HARD_REBOOT,
+                     transitions.Action.SOFT_REBOOT):
+        return False
     if (course.began_by_what_is_known and len(course.sent) == 1
             and course.request_id is None):
-        return False
-    # A reboot leaves nothing in the state by which to know that it happened.
-    return last_sent not in (
-        transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
+        # Somebody may have done it before, which an earlier reading did not
+        # show.
+        course.request_id = host.action_begun_since(server, last_sent,
+                                                    course.sent_at)
+        return course.request_id is not None
+    return True
 
 
 def _plan(server, request, device):

@@ -336,6 +336,22 @@ class HostCloud:
         """
         return records.after(self._compute, server, request_id, updated)
 
+    def action_begun_since(self, server, action, moment):
+        """Find the latest action of its kind that began since a moment.
+
+        See :func:`records.begun_since`.
+
+        :param server: the :class:`servers.Server`.
+        :param action: a start, a stop, a rescue or an unrescue: a
+            :class:`quintupleo_power.transitions.Action`.
+        :param moment: a ``time.time`` value of this machine's clock.
+        :returns: the request's identifier, None if there is no such action or
+            Nova does not tell.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        return records.begun_since(self._compute, server, action.value,
+                                   moment)
+
     def console_url(self, server, console_type):
         """Ask for the URL of a server's console.
 

@@ -12,6 +12,10 @@
 
 """Nova's own records of what was done with a server."""
 
+import math
+
+from oslo_utils import timeutils
+
 from quintupleo_power.host_cloud import errors
 
 _SECONDS = len('2026-01-01T00:00:00')
@@ -75,6 +79,41 @@ def after(compute, server, request_id, updated):
     else:
         rows = [row for row in rows if _second(row) >= updated[:_SECONDS]]
     return rows[::-1]
+
+
+def begun_since(compute, server, action, moment):
+    """Find the latest of one kind of actions that began since a moment.
+
+    A record has the time at which the request came to Nova
+    (``nova/objects/instance_action.py``), in whole seconds where the database
+    below keeps no fractions of them, as MySQL. A host cloud that does not
+    tell its time is taken to have the conductor's.
+
+    :param compute: the compute :class:`service.Service`.
+    :param server: the :class:`servers.Server`.
+    :param action: what Nova's records call it.
+    :param moment: a ``time.time`` value of this machine's clock.
+    :returns: the request's identifier, None if there is no such action or
+        Nova does not tell.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    try:
+        rows = read(compute, server.id)
+    except (errors.NotFound, errors.Forbidden):
+        return None
+    moment += compute.clock_ahead or 0.0
+    return next((row.get('request_id') for row in rows
+                 if row['action'] == action and _began_since(row, moment)),
+                None)
+
+
+def _began_since(row, moment):
+    try:
+        began = timeutils.parse_isotime(row['start_time'])
+    except ValueError:
+        return False
+    return began.timestamp() >= (moment if began.microsecond
+                                 else math.floor(moment))
 
 
 def _second(row):

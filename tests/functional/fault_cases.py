@@ -102,12 +102,18 @@ SEQUENCES = {
         'ACTIVE', None, states.SOFT_REBOOT, ('reboot',), 'ACTIVE'),
     'reboot to PXE': Sequence(
         'ACTIVE', PXE, states.REBOOT, ('rescue',), 'RESCUE'),
+    'reboot to PXE of a known server': Sequence(
+        'ACTIVE', PXE, states.REBOOT, ('rescue',), 'RESCUE', True),
     'off out of PXE': Sequence(
         'RESCUE', None, states.POWER_OFF, ('unrescue', 'stop'), 'SHUTOFF'),
     'reboot out of PXE': Sequence(
         'RESCUE', DISK, states.REBOOT, ('unrescue',), 'ACTIVE'),
+    'reboot out of PXE of a known server': Sequence(
+        'RESCUE', DISK, states.REBOOT, ('unrescue',), 'ACTIVE', True),
     'reboot from PXE to PXE': Sequence(
         'RESCUE', PXE, states.REBOOT, ('unrescue', 'rescue'), 'RESCUE'),
+    'reboot from PXE to PXE of a known server': Sequence(
+        'RESCUE', PXE, states.REBOOT, ('unrescue', 'rescue'), 'RESCUE', True),
     'on to disk after the agent': Sequence(
         'RESCUE, guest off', DISK, states.POWER_ON, ('unrescue',), 'ACTIVE'),
     'on to PXE after the agent': Sequence(

@@ -55,6 +55,10 @@ _FAULT_KEYS = {400: 'badRequest', 403: 'forbidden', 404: 'itemNotFound',
                500: 'computeFault', 503: 'serviceUnavailable'}
 
 
+# Of the time that Nova's records and its answers' dates tell.
+BEGINNING = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+
+
 class Clock(fixtures.Fixture):
     """Time that passes only by sleeping, for the modules that look at it.
 
@@ -83,6 +87,14 @@ class Clock(fixtures.Fixture):
     def _setUp(self):
         for module in self.MODULES:
             self.useFixture(fixtures.MockPatch(f'{module}.time', self))
+        self.useFixture(fixtures.MockPatch(
+            'quintupleo_power.host_cloud.project._now', self.moment))
+
+    def moment(self):
+        return BEGINNING + datetime.timedelta(seconds=self.now)
+
+    def time(self):
+        return self.moment().timestamp()
 
     def monotonic(self):
         self.now += self.tick
@@ -178,6 +190,7 @@ class FakeHostCloud(fixtures.Fixture):
     :ivar application_credential: what a token tells of one, or None.
     :ivar clock_skew: seconds that the cloud's clocks are ahead.
     :ivar dates_answers: whether answers have a date.
+    :ivar moment_format: how finely its database keeps a time.
     :ivar consoles: the addresses of the proxies, by type of console.
     :ivar console_tokens: what was given to open consoles with.
     """
@@ -205,6 +218,7 @@ class FakeHostCloud(fixtures.Fixture):
         self.roles = ['member']
         self.application_credential = None
         self.clock_skew = 0
+        self.moment_format = '%Y-%m-%dT%H:%M:%S.%f'
         self.dates_answers = True
         self.volume_snapshots = {}
         self.has_volume_service = True
@@ -362,8 +376,10 @@ class FakeHostCloud(fixtures.Fixture):
     def change_behind(self, server, action, time='2026-01-02T00:00:00.000000',
                       **changes):
         """Let somebody else do something to a server, at another time."""
-        self.events[f'req-{uuidutils.generate_uuid()}'] = {
+        request_id = f'req-{uuidutils.generate_uuid()}'
+        self.events[request_id] = {
             'action': action, 'instance_uuid': server.id,
+            'request_id': request_id,
             'start_time': time, 'events': []}
         server.launched_at = time
         server.updated = time[:19]
@@ -396,8 +412,8 @@ class FakeHostCloud(fixtures.Fixture):
         return self._serve(request, context)
 
     def _clock(self):
-        return (datetime.datetime.now(datetime.timezone.utc)
-                + datetime.timedelta(seconds=self.clock_skew))
+        return self.clock.moment() + datetime.timedelta(
+            seconds=self.clock_skew)
 
     def _serve(self, request, context):
         host = f'{request.scheme}://{request.netloc}'
@@ -883,7 +899,7 @@ class FakeHostCloud(fixtures.Fixture):
         details, *_ = self._action_errors.pop('trigger_crash_dump', (None,))
         self.events[context.headers['x-openstack-request-id']] = {
             'action': 'trigger_crash_dump', 'instance_uuid': server.id,
-            'start_time': f'{self._now()}.000000', 'events': [{
+            'start_time': self._moment(), 'events': [{
                 'event': 'compute_trigger_crash_dump',
                 'start_time': '2026-01-01T00:00:00.000000',
                 'finish_time': '2026-01-01T00:00:01.000000',
@@ -930,7 +946,7 @@ class FakeHostCloud(fixtures.Fixture):
     def _rebuild(self, server, image_id):
         server.has_config_drive |= self.images[image_id].get(
             'img_config_drive') == 'mandatory'
-        server.launched_at = f'{self._now()}.000000'
+        server.launched_at = self._moment()
         server.content = self.contents.get(image_id, 'a deployed system')
         if server.image is not None:
             server.image = image_id
@@ -960,7 +976,7 @@ class FakeHostCloud(fixtures.Fixture):
             'action': known.word, 'instance_uuid': server.id,
             'request_id': request_id, 'project_id': PROJECT_ID,
             'message': None, 'events': [event],
-            'start_time': f'{self._now()}.000000'}
+            'start_time': self._moment()}
         if action in self._action_errors:
             details, fault, vm_state, power = self._action_errors.pop(action)
             server.then = (vm_state or server.vm_state,
@@ -1000,8 +1016,11 @@ class FakeHostCloud(fixtures.Fixture):
         self.contents[server.snapshot] = server.content
 
     def _now(self):
-        seconds = datetime.timedelta(seconds=int(self.clock.now))
-        return (datetime.datetime(2026, 1, 1) + seconds).isoformat()
+        return self._moment()[:len('2026-01-01T00:00:00')]
+
+    def _moment(self):
+        """The same as Nova's records have it."""
+        return self._clock().strftime(self.moment_format)
 
     def _glance(self, request, context):
         path = request.path.strip('/').split('/')

@@ -12,7 +12,6 @@
 
 """Requests whose conductor died."""
 
-import time
 from unittest import mock
 
 import futurist
@@ -253,7 +252,7 @@ class GiveUpTestCase(InterruptedTestCase):
 
     def test_request_of_long_ago(self):
         self.begin(OFF)
-        self.change_request(begun_at=time.time() - 1000)
+        self.change_request(begun_at=self.clock.time() - 1000)
         self.take_over()
         self.assert_given_up(ON, '"power off"', 'more than 15 minutes ago',
                              self.server.id, 'ACTIVE')
@@ -261,13 +260,13 @@ class GiveUpTestCase(InterruptedTestCase):
 
     def test_request_that_was_done_long_ago(self):
         self.begin(OFF, carried_out=True)
-        self.change_request(begun_at=time.time() - 1000)
+        self.change_request(begun_at=self.clock.time() - 1000)
         self.take_over()
         self.assert_given_up(OFF, '"power off"', 'SHUTOFF')
 
     def test_request_of_long_ago_with_a_cloud_that_is_gone(self):
         self.begin(OFF)
-        self.change_request(begun_at=time.time() - 1000)
+        self.change_request(begun_at=self.clock.time() - 1000)
         self.host_cloud.fail('GET', '/servers/', 503, times=self.READS)
         self.take_over()
         self.assert_given_up(ON, '"power off"', '503')
@@ -421,7 +420,7 @@ class PeriodicTestCase(InterruptedTestCase):
     def test_waits_for_ironic_no_longer_than_for_anything(self):
         self.begin(OFF)
         self.node.target_power_state = OFF
-        self.change_request(begun_at=time.time() - 1000)
+        self.change_request(begun_at=self.clock.time() - 1000)
         self.assertTrue(self.run_periodic())
         self.assertIn('15 minutes', self.node.last_error)
         self.assertIsNone(self.node.target_power_state)

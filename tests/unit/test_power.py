@@ -13,6 +13,7 @@
 """The power interface, against a host cloud that can fail."""
 
 import dataclasses
+import datetime
 import itertools
 
 import fixtures
@@ -960,14 +961,104 @@ class PlanFromWhatIsKnownTestCase(PowerTestCase):
             self.reboot()
             self.assert_sent(*sent)
 
+    def forget_what_was_seen(self):
+        """Let nobody but Ironic have brought the server to where it is."""
+        with self.acquire() as task:
+            task.node.del_driver_internal_info(watch.KEY)
+            task.node.save()
+
+    def seen(self):
+        self.node.refresh()
+        return self.node.driver_internal_info[watch.KEY]
+
+    def lose_an_answer(self, device, was, skew=0.0):
+        """Reboot a known server; give what Nova's records told it by.
+
+        :param skew: seconds that the host cloud's clock is ahead.
+        """
+        self.host_cloud.clock_skew = skew
+        self.wish(device, persistent=True)
+        self.set_server(was, SHUTDOWN if was == 'stopped' else RUNNING)
+        self.forget_what_was_seen()
+        self.clock.now += 1
+        cloud.get(connection.Credentials()).server(self.server.id)
+        self.clock.now += 5
+        self.host_cloud.fail('POST', '/action$', 502, times=1,
+                             carried_out=True)
+        self.host_cloud.forget_requests()
+        self.reboot()
+        return [request for request in self.host_cloud.requests
+                if 'os-instance-actions' in request]
+
+    def test_reboot_that_nova_has_done_is_not_repeated(self):
+        for device, was, sent in (
+                (boot_devices.PXE, 'active', ['rescue']),
+                (boot_devices.PXE, 'stopped', ['rescue']),
+                (boot_devices.PXE, 'rescued', ['unrescue', 'rescue']),
+                (boot_devices.DISK, 'stopped', ['start']),
+                (boot_devices.DISK, 'rescued', ['unrescue'])):
+            for skew in (0.0, 700.5, -700.5):
+                read = self.lose_an_answer(device, was, skew)
+                self.assert_sent(*sent)
+                self.assertEqual(len(sent) == 1, bool(read))
+                # What comes next is told apart from it.
+                self.assertEqual(
+                    list(self.host_cloud.events)[-1],
+                    self.seen()['request_id'])
+
+    def test_clock_that_nobody_tells_is_the_conductors(self):
+        self.host_cloud.dates_answers = False
+        for skew, sent in ((-60.0, ['rescue', 'unrescue', 'rescue']),
+                           (0.0, ['rescue']), (60.0, ['rescue'])):
+            self.lose_an_answer(boot_devices.PXE, 'active', skew)
+            self.assert_sent(*sent)
+
+    def test_action_of_somebody_else_right_before(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.get_power()
+        self.clock.now += 2
+        moment = self.clock.moment() - datetime.timedelta(seconds=1.1)
+        self.host_cloud.change_behind(
+            self.server, 'rescue', moment.isoformat(), vm_state='rescued')
+        self.host_cloud.fail('POST', '/action$', 502, times=1)
+        self.reboot()
+        self.assert_sent('unrescue', 'rescue')
+
+    def test_records_in_whole_seconds(self):
+        # What Nova keeps in MySQL.
+        self.host_cloud.moment_format = '%Y-%m-%dT%H:%M:%S.000000'
+        self.clock.now = 1000.7
+        self.lose_an_answer(boot_devices.PXE, 'active')
+        self.assert_sent('rescue')
+
+    def test_records_that_may_not_be_read(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.get_power()
+        for status in (403, 404):
+            self.host_cloud.fail('GET', '/os-instance-actions$', status)
+            self.lose_an_answer(boot_devices.PXE, 'active')
+            self.assert_sent('rescue', 'unrescue', 'rescue')
+            self.host_cloud.stop_failing()
+
+    def test_records_that_tell_no_time(self):
+        self.wish(boot_devices.PXE, persistent=True)
+        self.get_power()
+        self.host_cloud.change_behind(self.server, 'rescue', 'at noon',
+                                      vm_state='rescued')
+        self.host_cloud.fail('POST', '/action$', 502, times=1)
+        self.reboot()
+        self.assert_sent('unrescue', 'rescue')
+
+    def test_records_that_are_away_for_a_moment(self):
+        self.host_cloud.fail('GET', '/os-instance-actions$', 503, times=4)
+        self.lose_an_answer(boot_devices.PXE, 'active')
+        self.assert_sent('rescue')
+
     def requests_of_a_reboot(self, device, was, seconds=2, persistent=True):
         """Requests for the server up to the action, so long after a look."""
         self.wish(device, persistent)
         self.set_server(was, SHUTDOWN if was == 'stopped' else RUNNING)
-        with self.acquire() as task:
-            # Nobody but Ironic has brought it there.
-            task.node.del_driver_internal_info(watch.KEY)
-            task.node.save()
+        self.forget_what_was_seen()
         self.clock.now += 1
         cloud.get(connection.Credentials()).server(self.server.id)
         self.clock.now += seconds
