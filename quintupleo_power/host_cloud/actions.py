@@ -115,6 +115,23 @@ class UnderWay:
         return transitions.leads_to(self.action, self.begun_in)
 
 
+@dataclasses.dataclass
+class _Watched:
+    """What looks at a server have shown.
+
+    :ivar server: the :class:`servers.Server` as it was seen last.
+    :ivar looks: how many there were.
+    :ivar shared: whether any was one for many servers.
+    :ivar under_way_at: when the last one before that was answered, a
+        ``time.monotonic`` value; None if there was none.
+    """
+
+    server: servers.Server | None = None
+    looks: int = 0
+    shared: bool = False
+    under_way_at: float | None = None
+
+
 class Actions:
     """Runs actions on the servers of one host cloud."""
 
@@ -156,7 +173,7 @@ class Actions:
         LOG.info('Waiting for task %(task)s of server %(server)s to end',
                  {'task': task, 'server': server.id})
         return self._watch(server.id, task, deadline,
-                           self._pace.waits(task))[0]
+                           self._pace.waits(task)).server
 
     def send(self, server, action, deadline, argument=None):
         """Send one action.
@@ -197,6 +214,7 @@ class Actions:
         :raises: what :meth:`send` and :meth:`see_end` raise.
         """
         waits = self._pace.waits(earlier.action.value, pace.Place.FOLLOWED)
+        under_way = None
         with self._looks.waiting(earlier.server.id):
             for number in range(self.TRIES):
                 # Many look together, which costs less. A rebuild that fails
@@ -210,10 +228,11 @@ class Actions:
                     request_id = self._send(earlier.server, action, deadline,
                                             argument)
                 except errors.Conflict:
+                    under_way = time.monotonic() - earlier.begun
                     continue
                 now = time.monotonic()
                 self._pace.record(earlier.action.value, now - earlier.begun,
-                                  number == 0, pace.Place.FOLLOWED)
+                                  number == 0, pace.Place.FOLLOWED, under_way)
                 before = earlier.leads_to
                 return UnderWay(earlier.server, action, request_id, now,
                                 before, before == transitions.leads_to(
@@ -235,11 +254,11 @@ class Actions:
             or another HostCloudError.
         """
         server, action = under_way.server, under_way.action
-        seen, looked = self._watch(
+        watched = self._watch(
             server.id, action.value, deadline,
             waits or self._pace.waits(action.value, place),
             functools.partial(_proves_end, under_way))
-        took = time.monotonic() - under_way.begun
+        seen, took = watched.server, time.monotonic() - under_way.begun
         # A state that it was not in before is proof enough.
         failure = (None if _is_reached(under_way, seen)
                    and not under_way.was_reached else
@@ -255,16 +274,18 @@ class Actions:
             # Nova shows what it has rebuilt of a stopped server as running
             # for a moment; its record ends after the stop.
             seen = self._watch(server.id, action.value, deadline,
-                               self._pace.waits('event'))[0]
+                               self._pace.waits('event')).server
         if not _is_reached(under_way, seen):
             raise errors.ActionFailed(
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
                 f"{seen.fault or 'its console log may tell why'}")
         # What it takes among many tells nothing of what one alone takes.
-        if not any(looked):
-            self._pace.record(action.value, took,
-                              len(looked) == 1 and waits is None, place)
+        if not watched.shared:
+            self._pace.record(
+                action.value, took, watched.looks == 1 and waits is None,
+                place, watched.under_way_at
+                and watched.under_way_at - under_way.begun)
         return seen
 
     def inject_nmi(self, server):
@@ -396,22 +417,26 @@ class Actions:
         :param name: what it is that is waited for.
         :param waits: yields the seconds between two looks.
         :param proves: see :meth:`looks.Looks.waiting`.
-        :returns: (the server, list of whether each look was a shared one).
+        :returns: a :class:`_Watched`.
         """
-        looked = []
+        watched, seen_at = _Watched(), None
 
         def look():
-            looked.append(self._looks.are_shared())
-            return self._looks.look(server_id)
+            nonlocal seen_at
+            watched.looks += 1
+            watched.shared |= self._looks.are_shared()
+            seen = self._looks.look(server_id)
+            watched.under_way_at, seen_at = seen_at, time.monotonic()
+            return seen
 
         try:
             with self._looks.waiting(server_id, proves):
                 time.sleep(max(0, min(next(waits),
                                       deadline - time.monotonic())))
-                seen = _wait_for(
+                watched.server = _wait_for(
                     look, lambda seen: not seen.state.task_state,
                     self._pauses(waits), deadline)
-                return seen, looked
+                return watched
         except _NotInTime as late:
             seen = late.args[0]
             raise errors.ActionTimeout(

@@ -39,13 +39,12 @@ class Place(enum.Enum):
     """Which of the actions of a request one is, and how closely it is watched.
 
     Of several in a row each is looked at first when it is likely to be over,
-    so that they cost together what one alone may cost; one that another waits
-    for at shorter distances than the last one.
+    so that they cost together little more than one alone.
     """
 
-    ALONE = Closeness(0.86, 0.09, 1.4, 0.95)
-    FOLLOWED = Closeness(1.0, 0.08, 1.15, 0.97)
-    LAST = Closeness(1.05, 0.12, 1.4, 0.97)
+    ALONE = Closeness(0.92, 0.06, 1.3, 0.97)
+    FOLLOWED = Closeness(0.97, 0.07, 1.3, 0.97)
+    LAST = Closeness(1.0, 0.07, 1.35, 0.97)
 
 
 class Pace:
@@ -53,10 +52,14 @@ class Pace:
 
     The first look comes before the time that the action took of late, the next
     ones close behind it while the end is likely, then ever further apart: a
-    few requests, and little lost between the end and its being seen. An action
-    that the first look finds over has ended nobody knows how long before: what
-    took longer counts no more, and the next first look comes sooner, and ever
-    sooner while that goes on. So when the host cloud gets quicker, this does.
+    few requests, and little lost between the end and its being seen.
+
+    An action ended half-way between the last look that found it under way and
+    the one after it, for all that is known; sooner if they are far apart, for
+    a look too early costs less than one too late. If the first look finds it
+    over, nobody knows how long before: what took longer counts no more, and
+    the next first look comes sooner, and ever sooner while that goes on. So
+    when the host cloud gets quicker, this does.
 
     What an action takes is remembered by its place, as it takes another time
     when the machine has just been started by the one before.
@@ -64,8 +67,9 @@ class Pace:
 
     REMEMBERED = 5
     FIRST = 0.4
-    SHORTEST = 0.06
+    SHORTEST = 0.03
     FURTHER = 1.5
+    UNCERTAIN = 0.1
 
     def __init__(self, longest):
         """Start without a history.
@@ -78,14 +82,20 @@ class Pace:
             lambda: collections.deque(maxlen=self.REMEMBERED))
         self._at_once = collections.Counter()
 
-    def record(self, action, seconds, at_once, place=Place.ALONE):
+    def record(self, action, seconds, at_once, place=Place.ALONE,
+               under_way=None):
         """Remember how long an action took.
 
         :param action: the word for it.
         :param seconds: from Nova's answer to the look that saw the end.
         :param at_once: whether that was the first look.
         :param place: its :class:`Place`.
+        :param under_way: seconds to the last look before that, None if there
+            was none.
         """
+        if under_way is not None:
+            seconds = under_way + min(seconds - under_way,
+                                      under_way * self.UNCERTAIN) / 2
         key = action, place
         with self._lock:
             seen = self._seen[key]

@@ -252,7 +252,8 @@ class ChangesTestCase(unittest.TestCase):
         self.compute = test_view.Compute()
         self.looks = looks.Looks(self.compute)
         self.ids = self.compute.add(3, updated=self.BEGUN)
-        self.wall, self.now = self.BEGIN, time.monotonic()
+        # Of whole seconds: sums of others are not exact.
+        self.wall, self.now = self.BEGIN, float(int(time.monotonic()))
         for module, name, value in (
                 (looks, 'SHORTEST', 0.0), (looks, 'LONGEST', 0.0),
                 (looks.time, 'time', lambda: self.wall),
