@@ -57,9 +57,11 @@ opts = [
              'nodes of a pass; with fewer seconds than a pass takes there '
              'are more of them. A list that takes long serves for twice '
              'as long as it took. A change is told to Ironic only after '
-             'another look at that server. A power off and a power on from '
-             'disk go by it, too, as Nova refuses what does not fit any '
-             'more. 0 reads each time, as validation on demand always does.'),
+             'another look at that server. A power off, a power on from disk '
+             'and a reboot by a rescue or an unrescue go by what was read in '
+             'ten times as many seconds, as Nova refuses what does not fit '
+             'any more. 0 reads each time, as validation on demand always '
+             'does.'),
     cfg.IntOpt(
         'action_timeout',
         default=300, min=1,

@@ -46,6 +46,11 @@ LOG = log.getLogger(__name__)
 # one is an error of Nova, which makes the driver read it again.
 IMAGE_MAX_AGE = 300.0
 
+# How many times [quintupleo]server_list_max_age a reading may be old by which
+# an action is planned that Nova refuses where it does not fit. Power sync and
+# the action before leave one, which would seldom be there in that time alone.
+KNOWN_FOR = 10
+
 # The first compute API that rescues a server which boots from a volume, and
 # the first whose rebuild writes such a volume anew.
 VOLUME_RESCUE_MICROVERSION = (2, 87)
@@ -193,12 +198,12 @@ class HostCloud:
         """Tell what is known of a server, without a request.
 
         :param reference: UUID, or name if it is unique.
-        :returns: a :class:`servers.Server`, at most
+        :returns: a :class:`servers.Server`, at most :data:`KNOWN_FOR` times
             ``[quintupleo]server_list_max_age`` old, or None.
         :raises: HostCloudError if its volumes cannot be looked at.
         """
-        server = self._view.recent(reference,
-                                   CONF[GROUP].server_list_max_age)
+        server = self._view.recent(
+            reference, KNOWN_FOR * CONF[GROUP].server_list_max_age)
         return server and self._complete(server)
 
     def watch(self, reference):

@@ -42,7 +42,7 @@ class Place(enum.Enum):
     so that they cost together little more than one alone.
     """
 
-    ALONE = Closeness(0.92, 0.06, 1.3, 0.97)
+    ALONE = Closeness(0.88, 0.05, 1.2, 0.97)
     FOLLOWED = Closeness(0.97, 0.07, 1.3, 0.97)
     LAST = Closeness(1.0, 0.07, 1.35, 0.97)
 
