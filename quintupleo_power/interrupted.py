@@ -211,7 +211,9 @@ def _read(node, request):
         host = cloud.get(info.credentials)
         server = host.settle(host.server(info.server), deadline)
         updated = request.get('server_updated')
-        rows = host.actions_since(server, updated) if updated else []
+        # What is known of a server when a request comes may be minutes old.
+        rows = (host.actions_since(server, updated, request['begun_at'])
+                if updated else [])
         return server, [row for row in rows if row['action'] in _BOOTS]
 
 

@@ -315,17 +315,19 @@ class HostCloud:
         """
         self._actions.inject_nmi(server)
 
-    def actions_since(self, server, updated):
+    def actions_since(self, server, updated, moment=None):
         """Read what was done with a server after a reading of it.
 
         See :func:`records.since`.
 
         :param server: the :class:`servers.Server` as it is now.
         :param updated: ``updated`` of the server in that reading.
+        :param moment: a ``time.time`` value; what began long before it is
+            left out. None for all.
         :returns: rows of ``os-instance-actions``, oldest first.
         :raises: HostCloudError if the host cloud cannot be asked.
         """
-        return records.since(self._compute, server, updated)
+        return records.since(self._compute, server, updated, moment)
 
     def actions_after(self, server, request_id, updated):
         """Read what was done with a server after an action.

@@ -18,6 +18,9 @@ from oslo_utils import timeutils
 
 from quintupleo_power.host_cloud import errors
 
+# Seconds that a clock may be off by which a reading is told to be an old one.
+CLOCK_SKEW = 30.0
+
 _SECONDS = len('2026-01-01T00:00:00')
 
 
@@ -40,14 +43,18 @@ def read(compute, server_id):
     return rows
 
 
-def since(compute, server, updated):
+def since(compute, server, updated, moment=None):
     """Read the actions of a server that came after a reading of it.
 
-    Nova's clock is compared with itself only.
+    Nova's clock is compared with itself, but for those that began long before
+    a moment.
 
     :param compute: the compute :class:`service.Service`.
     :param server: the :class:`servers.Server` as it is now.
     :param updated: ``updated`` of the server in that reading.
+    :param moment: a ``time.time`` value of this machine's clock; actions that
+        began more than :data:`CLOCK_SKEW` before it are left out. None for
+        all.
     :returns: rows of ``os-instance-actions``, oldest first.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
@@ -55,9 +62,12 @@ def since(compute, server, updated):
     # An action of that very second came before, unless the server has
     # changed since.
     changed = server.updated != updated
+    earliest = moment and (moment + (compute.clock_ahead or 0.0)
+                           - CLOCK_SKEW)
     return [row for row in reversed(rows)
-            if _second(row) > updated[:_SECONDS]
-            or changed and _second(row) == updated[:_SECONDS]]
+            if (_second(row) > updated[:_SECONDS]
+                or changed and _second(row) == updated[:_SECONDS])
+            and (earliest is None or _began_since(row, earliest))]
 
 
 def after(compute, server, request_id, updated):

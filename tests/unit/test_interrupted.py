@@ -153,6 +153,23 @@ class FinishTestCase(InterruptedTestCase):
         self.take_over()
         self.assert_finished(ON, 'hard reboot', 'hard reboot')
 
+    def test_rescue_of_an_outsider_since_the_server_was_read(self):
+        self.wish(boot_devices.PXE)
+        self.host_cloud.forget_requests()
+        with self.acquire(shared=True) as task:
+            task.driver.power.get_power_state(task)
+        self.clock.now += 100
+        self.host_cloud.change_behind(
+            self.server, 'rescue', self.clock.moment().isoformat(),
+            vm_state='rescued')
+        self.clock.now += 60
+        self.begin(states.REBOOT)
+        # Planned without a look.
+        self.assertEqual(1, len([each for each in self.host_cloud.requests
+                                 if each.endswith(self.server.id)]))
+        self.take_over()
+        self.assert_finished(ON, 'unrescue', 'rescue')
+
     def test_pxe_once_that_was_booted_is_not_booted_again(self):
         self.wish(boot_devices.DISK)
         self.wish(boot_devices.PXE, persistent=False)
