@@ -89,6 +89,15 @@ class _Course:
     failures: int = 0
 
     @property
+    def is_without_an_answer(self):
+        """Whether one action was sent by an earlier reading, and no more.
+
+        Where that was outdated, Nova may have been where it leads to before.
+        """
+        return (self.began_by_what_is_known and len(self.sent) == 1
+                and self.request_id is None)
+
+    @property
     def is_new(self):
         """Whether nothing was tried yet."""
         return not (self.sent or self.conflicts or self.failures)
@@ -109,7 +118,8 @@ def own_reading(begun_at):
     return age if age < OWN_MAX_AGE else 0.0
 
 
-def fulfil(node, request, timeout, begun_at, argument=None):
+def fulfil(node, request, timeout, begun_at, argument=None, *,
+           may_be_done=False):
     """Bring a node's server to where a request wants it.
 
     :param node: an Ironic node.
@@ -121,6 +131,9 @@ def fulfil(node, request, timeout, begun_at, argument=None):
     :param argument: function of (node, info, host, server) that finds what a
         rebuild or a snapshot is asked for with, see
         :meth:`host_cloud.actions.Actions.send`; it may refuse the server.
+    :param may_be_done: whether Ironic was told by an earlier reading that the
+        node is not where the request wants it. Had it been told that it is,
+        it would have asked for nothing.
     :returns: the :class:`host_cloud.servers.Server` after the last action
         that this took, None if it took none.
     :raises: MissingParameterValue if a required setting is missing.
@@ -136,7 +149,7 @@ def fulfil(node, request, timeout, begun_at, argument=None):
             host = cloud.get(info.credentials)
             try:
                 booted = _carry_out(node, info, host, request, device,
-                                    deadline, course, argument)
+                                    deadline, course, argument, may_be_done)
                 break
             except errors.PLAN_AGAIN as exc:
                 pause = _pause(exc, course)
@@ -174,11 +187,12 @@ def _pause(exc, course):
 
 
 def _carry_out(node, info, host, request, device, deadline, course,
-               argument):
+               argument, may_be_done):
     """Plan a request from the server's state as it is and run the plan.
 
     :param course: the :class:`_Course` of the request; is added to.
     :param argument: see :func:`fulfil`.
+    :param may_be_done: see :func:`fulfil`.
     :returns: whether the machine has booted from the wished device.
     """
     known = course.is_new and _known(node, info, host, request, device)
@@ -192,6 +206,11 @@ def _carry_out(node, info, host, request, device, deadline, course,
             course.server = server
             return True
         if (request is transitions.Request.POWER_ON
+                and course.is_without_an_answer
+                and not _has_begun(host, server, course)):
+            course.sent.clear()
+    if course.sent:
+        if (request is transitions.Request.POWER_ON
                 and any(action.boots for action in course.sent)):
             # A step on the way may have powered it on from the other device.
             request = transitions.Request.REBOOT
@@ -199,6 +218,9 @@ def _carry_out(node, info, host, request, device, deadline, course,
         watch.before_action(node, host, server)
         course.drift_is_known = True
     actions = _plan(server, request, device)
+    if (may_be_done and not course.sent
+            and transitions.is_done(server.state, request)):
+        actions = ()
     # Known before the first action: a missing image must not leave a
     # sequence half done.
     arguments = {
@@ -283,7 +305,9 @@ def _require_another_state(host, info, server, course, conflict):
         server stays as it was.
     """
     now = host.server(info.server)
-    if now.locked:
+    # Nova looks at a lock first. In another state there may be nothing to
+    # do, or something else in the way too.
+    if now.locked and now.state == server.state:
         raise transitions.Refused(
             f'Server {now.id} ({now.name}) takes no action: '
             + transitions.LOCKED.format(
@@ -323,14 +347,19 @@ def _has_booted(host, server, request, device, course):
     if last_sent in (transitions.Action.HARD_REBOOT,
                      transitions.Action.SOFT_REBOOT):
         return False
-    if (course.began_by_what_is_known and len(course.sent) == 1
-            and course.request_id is None):
-        # Somebody may have done it before, which an earlier reading did not
-        # show.
-        course.request_id = host.action_begun_since(server, last_sent,
-                                                    course.sent_at)
-        return course.request_id is not None
-    return True
+    # Somebody may have done it before, which an earlier reading did not show.
+    return (not course.is_without_an_answer
+            or _has_begun(host, server, course))
+
+
+def _has_begun(host, server, course):
+    """Whether Nova has a record of the action that has no answer.
+
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    course.request_id = host.action_begun_since(server, course.sent[-1],
+                                                course.sent_at)
+    return course.request_id is not None
 
 
 def _plan(server, request, device):

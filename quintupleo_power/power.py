@@ -56,6 +56,9 @@ REQUESTS = {
 # When the request began that each task goes on with, time.monotonic values.
 _begun_at = weakref.WeakKeyDictionary()
 
+# Tasks in which Ironic was told by an earlier reading that it has to act.
+_told_by_what_is_known = weakref.WeakSet()
+
 # Servers whose power off is known to be slow, so that each is told of once.
 _warned_of = set()
 
@@ -151,7 +154,8 @@ class QuintupleoPower(base.PowerInterface):
         boot_log.before_power_request(task, power_state)
         with interrupted.recorded(task.node, power_state):
             course.fulfil(task.node, REQUESTS[power_state], timeout,
-                          _begun_at.get(task, course.NEVER))
+                          _begun_at.get(task, course.NEVER),
+                          may_be_done=task in _told_by_what_is_known)
 
     @METRICS.timer('QuintupleoPower.reboot')
     @task_manager.require_exclusive_lock
@@ -286,10 +290,12 @@ def _look_before_a_change(task, info, host):
         that has to be refused by now.
     """
     target = task.node.target_power_state
+    _told_by_what_is_known.discard(task)
     recent = host.recent(info.server) if target else None
     if recent:
         is_on = transitions.is_on(recent.state)
         if is_on is not None and is_on is not (target == states.POWER_ON):
+            _told_by_what_is_known.add(task)
             return recent
     max_age = course.own_reading(_begun_at.get(task, course.NEVER))
     if not max_age:

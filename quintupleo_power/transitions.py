@@ -414,6 +414,21 @@ def is_on(state):
     return None
 
 
+def is_done(state, request):
+    """Tell whether Ironic asks for nothing where a server is in a state.
+
+    It compares the power state with the wished one, and no more: a paused
+    machine that it powers on stays paused.
+
+    :param state: a :class:`ServerState`.
+    :param request: a :class:`Request`.
+    :returns: True or False; False for what is more than a power state.
+    """
+    return (request in (Request.POWER_ON, Request.POWER_OFF,
+                        Request.SOFT_POWER_OFF)
+            and is_on(state) is request.ends_on)
+
+
 def device_in_use(state):
     """Tell what the server boots from as things stand.
 

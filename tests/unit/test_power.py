@@ -942,6 +942,75 @@ class PlanFromWhatIsKnownTestCase(PowerTestCase):
         self.set_power(states.POWER_OFF)
         self.assert_sent('unrescue', 'stop')
 
+    def test_server_that_is_on_by_now(self):
+        # Found by the model-based test: somebody had started and paused it.
+        for wished_once in (False, True):
+            for vm_state, power_state in (('active', RUNNING),
+                                          ('rescued', RUNNING),
+                                          ('paused', 3)):
+                self.set_server('stopped', SHUTDOWN)
+                self.get_power()
+                self.set_server(vm_state, power_state)
+                if wished_once:
+                    self.wish(boot_devices.PXE)
+                self.power_on_as_ironic()
+                self.assert_sent()
+                self.forget_clouds()
+
+    def test_server_that_is_on_by_now_and_a_start_that_got_nowhere(self):
+        for vm_state, power_state in (('active', RUNNING),
+                                      ('rescued', RUNNING), ('paused', 3)):
+            self.set_server('stopped', SHUTDOWN)
+            self.get_power()
+            self.set_server(vm_state, power_state)
+            self.host_cloud.fail('POST', '/action$', 502, times=1)
+            self.power_on_as_ironic()
+            self.assert_sent()
+            self.forget_clouds()
+
+    def test_server_that_is_resized_and_locked_by_now(self):
+        # Found by the model-based test: only the lock was told.
+        self.get_power()
+        self.set_server('resized', RUNNING)
+        self.lock()
+        self.assert_says(self.refused(self.set_power, states.POWER_OFF),
+                         self.server.id, 'a resize waits to be confirmed')
+        self.assert_sent()
+
+    def test_lock_of_a_server_that_is_where_it_should_be_by_now(self):
+        self.lock()
+        for was, power_state in (('active', RUNNING), ('paused', 3)):
+            self.set_server('stopped', SHUTDOWN)
+            self.get_power()
+            self.set_server(was, power_state)
+            self.power_on_as_ironic()
+            self.forget_clouds()
+        self.set_server('active', RUNNING)
+        self.get_power()
+        self.set_server('suspended', 7)
+        self.set_power(states.POWER_OFF)
+        self.assert_sent()
+
+    def test_lock_of_a_server_that_is_elsewhere_by_now(self):
+        self.set_server('stopped', SHUTDOWN)
+        self.get_power()
+        self.set_server('active', RUNNING)
+        self.lock()
+        self.assert_says(self.refused(self.reboot), self.server.id,
+                         'it is locked')
+        self.assert_sent()
+
+    def lock(self):
+        self.server.locked = True
+        self.host_cloud.fail('POST', '/action$', (
+            409, f'Instance {self.server.id} is locked'), times=99)
+
+    def power_on_as_ironic(self):
+        with self.acquire() as task:
+            task.driver.power.validate(task)
+            task.node.target_power_state = states.POWER_ON
+            utils.node_power_action(task, states.POWER_ON)
+
     def test_reboot_is_never_taken_for_done_by_what_others_did(self):
         # Found by the model-based test: somebody had been there before, and
         # the answer to the driver's own action was lost.
