@@ -237,17 +237,20 @@ class Actions:
                 return UnderWay(earlier.server, action, request_id, now,
                                 before, before == transitions.leads_to(
                                     action, before))
-        seen = self.see_end(earlier, deadline, pace.Place.FOLLOWED, waits)
+        seen = self.see_end(earlier, deadline, pace.Place.FOLLOWED, waits,
+                            under_way)
         return self.send(seen, action, deadline, argument)
 
     def see_end(self, under_way, deadline, place=pace.Place.ALONE,
-                waits=None):
+                waits=None, refused_at=None):
         """See an action end.
 
         :param under_way: its :class:`UnderWay`.
         :param deadline: a ``time.monotonic`` value.
         :param place: its :class:`pace.Place` in the request.
         :param waits: when to look, if somebody has begun to.
+        :param refused_at: seconds from its begin to when Nova took no other
+            action yet; None if it was not asked.
         :returns: the :class:`servers.Server` after the action.
         :raises: ActionFailed if Nova took it and did not do it,
             ActionTimeout if it did not end in time,
@@ -284,8 +287,8 @@ class Actions:
         if not watched.shared:
             self._pace.record(
                 action.value, took, watched.looks == 1 and waits is None,
-                place, watched.under_way_at
-                and watched.under_way_at - under_way.begun)
+                place, watched.under_way_at - under_way.begun
+                if watched.under_way_at else refused_at)
         return seen
 
     def inject_nmi(self, server):

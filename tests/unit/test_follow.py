@@ -62,6 +62,20 @@ class FollowTestCase(test_power.PowerTestCase):
         self.assertEqual(['POST', *tries, 'GET', 'GET', 'GET', 'POST'],
                          self.requests()[:len(tries) + 5])
 
+    def test_first_look_after_refusals_is_not_taken_for_the_end(self):
+        # It ended soon after the last refusal, for all that is known.
+        self.reboot_within_pxe(reads=actions.Actions.TRIES)
+        self.assertEqual(['POST'] * (actions.Actions.TRIES + 1) + ['GET'],
+                         self.requests()[:actions.Actions.TRIES + 2])
+        host = cloud.get(connection.Credentials())
+        waits = pace.Pace(2.0).waits('unrescue')
+        refused_at = sum(next(waits) for _ in range(actions.Actions.TRIES))
+        usual = (next(host._actions._pace.waits(
+            'unrescue', pace.Place.FOLLOWED))
+            / pace.Place.FOLLOWED.value.before)
+        self.assertGreater(usual, refused_at)
+        self.assertLess(usual, refused_at * 1.1)
+
     def test_many_that_wait_look_together_instead(self):
         host = cloud.get(connection.Credentials())
         for number in range(looks.SHARED_FROM):
