@@ -62,6 +62,7 @@ class _Course:
     """What the plans of one request have led to so far.
 
     :ivar begun_at: see :func:`fulfil`.
+    :ivar may_be_done: see :func:`fulfil`.
     :ivar sent: actions that were sent, the last of them without success for
         all that is known.
     :ivar refused_in: the server's state when Nova refused an action last.
@@ -78,6 +79,7 @@ class _Course:
     """
 
     begun_at: float
+    may_be_done: bool = False
     sent: list = dataclasses.field(default_factory=list)
     refused_in: transitions.ServerState | None = None
     sent_at: float = 0.0
@@ -90,9 +92,9 @@ class _Course:
 
     @property
     def is_without_an_answer(self):
-        """Whether one action was sent by an earlier reading, and no more.
+        """Whether all that was sent is one action, by an earlier reading.
 
-        Where that was outdated, Nova may have been where it leads to before.
+        If that is outdated, the server may have been before where it leads.
         """
         return (self.began_by_what_is_known and len(self.sent) == 1
                 and self.request_id is None)
@@ -144,12 +146,12 @@ def fulfil(node, request, timeout, begun_at, argument=None, *,
     deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
     device = boot_device.wished(node)[0] or transitions.Device.DISK
     with exceptions.translated(info):
-        course = _Course(begun_at)
+        course = _Course(begun_at, may_be_done)
         while True:
             host = cloud.get(info.credentials)
             try:
                 booted = _carry_out(node, info, host, request, device,
-                                    deadline, course, argument, may_be_done)
+                                    deadline, course, argument)
                 break
             except errors.PLAN_AGAIN as exc:
                 pause = _pause(exc, course)
@@ -187,12 +189,11 @@ def _pause(exc, course):
 
 
 def _carry_out(node, info, host, request, device, deadline, course,
-               argument, may_be_done):
+               argument):
     """Plan a request from the server's state as it is and run the plan.
 
     :param course: the :class:`_Course` of the request; is added to.
     :param argument: see :func:`fulfil`.
-    :param may_be_done: see :func:`fulfil`.
     :returns: whether the machine has booted from the wished device.
     """
     known = course.is_new and _known(node, info, host, request, device)
@@ -208,6 +209,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
         if (request is transitions.Request.POWER_ON
                 and course.is_without_an_answer
                 and not _has_begun(host, server, course)):
+            # It never got there: if the server is on, somebody else did it.
             course.sent.clear()
     if course.sent:
         if (request is transitions.Request.POWER_ON
@@ -218,7 +220,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
         watch.before_action(node, host, server)
         course.drift_is_known = True
     actions = _plan(server, request, device)
-    if (may_be_done and not course.sent
+    if (course.may_be_done and not course.sent
             and transitions.is_done(server.state, request)):
         actions = ()
     # Known before the first action: a missing image must not leave a
