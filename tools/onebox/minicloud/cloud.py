@@ -372,17 +372,18 @@ def _databases(cloud, chosen, stage):
     daemon(cloud, mariadb).stop()
     database.wipe(cloud)
     copy = database.copy_path(cloud, schemas)
-    if copy.exists():
-        database.restore(cloud, copy)
-    else:
-        database.install(cloud, mariadb)
-        start(cloud, mariadb)
-        tasks.run([tasks.Task(
-            'schema of ' + name,
-            functools.partial(_schema, cloud, name, commands))
-            for name, commands in schemas.items()], stage)
-        daemon(cloud, mariadb).stop(60)
-        database.save(cloud, copy)
+    with database.copying(copy):
+        if copy.exists():
+            database.restore(cloud, copy)
+        else:
+            database.install(cloud, mariadb)
+            start(cloud, mariadb)
+            tasks.run([tasks.Task(
+                'schema of ' + name,
+                functools.partial(_schema, cloud, name, commands))
+                for name, commands in schemas.items()], stage)
+            daemon(cloud, mariadb).stop(60)
+            database.save(cloud, copy)
     cloud.set_done('databases')
 
 

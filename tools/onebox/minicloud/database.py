@@ -12,6 +12,8 @@
 
 """MariaDB, and the schemas of all databases with a copy for next time."""
 
+import contextlib
+import fcntl
 import os
 import shutil
 
@@ -93,6 +95,18 @@ def copy_path(cloud, schemas):
     return cloud.cache / 'minicloud' / ('databases-%s.tar.gz' % key)
 
 
+@contextlib.contextmanager
+def copying(path):
+    """Have the copy to oneself, while other clouds wait for it.
+
+    :param path: its path.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_suffix('.lock'), 'w') as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        yield
+
+
 def wipe(cloud):
     """Remove what a killed run may have left half made."""
     shutil.rmtree(cloud.data / 'mariadb', ignore_errors=True)
@@ -100,9 +114,7 @@ def wipe(cloud):
 
 def save(cloud, path):
     """Keep a copy of the databases of the stopped server."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # Another cloud may be made at the same time.
-    new = path.with_name(f'{path.name}.{os.getpid()}')
+    new = path.with_name(f'{path.name}.new')
     os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
     system.run(['tar', '--create', '--sparse', '--use-compress-program',
                 'gzip -1', '--file', new, '--directory', cloud.data,
