@@ -31,8 +31,9 @@ def elapsed(seconds):
 class Stage:
     """One stage of the work, with steps that may run at the same time."""
 
-    def __init__(self, progress, number, name):
+    def __init__(self, progress, number, name, expected=None):
         self.name = name
+        self.expected = expected
         self.started = progress.now()
         self.ended = None
         self.outcome = 'running'
@@ -72,8 +73,10 @@ class Stage:
     def status_line(self):
         """The line that a terminal shows while the stage runs."""
         busy = self._waiting or ', '.join(self._running)
-        return '%s %s  %s  %s' % (
-            self.label, self.name, elapsed(self.duration()), busy)
+        return '%s %s  %s%s  %s' % (
+            self.label, self.name, elapsed(self.duration()),
+            ' of about %s' % elapsed(self.expected) if self.expected else '',
+            busy)
 
 
 class Progress:
@@ -86,12 +89,15 @@ class Progress:
     :param total: how many stages there will be, if that is known.
     :param stream: where to print; standard output by default.
     :param clock: function that returns seconds.
+    :param expected: seconds that stages took the last time, by their names.
     """
 
     REFRESH = 0.25
 
-    def __init__(self, title, total=None, stream=None, clock=time.monotonic):
+    def __init__(self, title, total=None, stream=None, clock=time.monotonic,
+                 expected=None):
         self.title = title
+        self._expected = expected or {}
         self.stages = []
         self._total = total
         self._stream = stream or sys.stdout
@@ -114,7 +120,8 @@ class Progress:
     @contextlib.contextmanager
     def stage(self, name):
         """Run a stage; a failure in it is shown and raised again."""
-        stage = Stage(self, len(self.stages) + 1, name)
+        stage = Stage(self, len(self.stages) + 1, name,
+                      self._expected.get(name))
         self.stages.append(stage)
         stop = threading.Event()
         ticker = self._begin(stage, stop)
@@ -164,7 +171,9 @@ class Progress:
 
     def _begin(self, stage, stop):
         if not self._terminal:
-            self.line('%s %s' % (stage.label, stage.name))
+            self.line('%s %s%s' % (
+                stage.label, stage.name, ' (%s the last time)' % elapsed(
+                    stage.expected) if stage.expected else ''))
             return None
         self._current = stage
         ticker = threading.Thread(target=self._tick, args=(stop,),

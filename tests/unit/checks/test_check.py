@@ -15,7 +15,9 @@
 from unittest import mock
 
 import requests
+import tenacity
 
+from quintupleo_power.environments import patience
 from quintupleo_power.host_cloud import project
 from tests.unit.checks import base
 from tests.unit import host_cloud_fixture
@@ -150,7 +152,14 @@ class AccessTestCase(base.CommandTestCase):
     def test_too_many_requests(self):
         self.host.fail('GET', '/limits', (429, 'Slow down'), times=9,
                        headers={'Retry-After': '30'})
-        self.check('rate limits', 'fail', 'Slow down', 'less often')
+        clock = self.host.clock
+        with (mock.patch.object(patience, 'time', clock),
+              mock.patch.object(tenacity, 'time', clock),
+              mock.patch.object(patience.Patience, 'wait',
+                                lambda _, seconds: clock.sleep(seconds))):
+            self.check('rate limits', 'fail', 'Slow down', 'less often')
+        # The request before it was tried again for as long as is worth it.
+        self.assertGreater(sum(clock.slept), 60)
 
     def test_clocks(self):
         self.host.clock_skew = 120
