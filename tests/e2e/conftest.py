@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """What quickstart makes, with real guests, for the tests of this folder."""
 
 import pathlib
@@ -21,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 
 from onebox import progress  # noqa: E402
 from onebox import quickstart  # noqa: E402
+from tests.e2e import lives as machine_lives  # noqa: E402
 
 
 @pytest.fixture(scope='session')
@@ -30,3 +20,26 @@ def lab():
             progress.Progress('end-to-end tests'), network_first=True,
             images=['Debian image with keepalived']) as everything:
         yield everything
+
+
+@pytest.fixture(scope='session')
+def lives(lab, request):
+    """The lives of the machines whose tests were chosen, from now on.
+
+    Servers, networks and images are there before the first life begins.
+    """
+    chosen = {}
+    for item in request.session.items:
+        name = item.callspec.params.get('name') if hasattr(
+            item, 'callspec') else None
+        chosen.setdefault(item.module, {})[name] = None
+    for module, names in chosen.items():
+        if hasattr(module, 'prepare'):
+            module.prepare(lab, [name for name in names if name])
+    lives = machine_lives.Lives(lab)
+    steps = {name: module.LIVES[name] for module, names in chosen.items()
+             if hasattr(module, 'LIVES') for name in names}
+    # The longest first, so that none is left to live alone.
+    for name in sorted(steps, key=lambda name: -len(steps[name])):
+        lives.begin(name, steps[name])
+    return lives

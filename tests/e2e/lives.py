@@ -1,74 +1,89 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
+# SPDX-License-Identifier: Apache-2.0
+"""Lives of machines beside each other, whose steps the tests ask for.
 
-"""Lives of machines that go on beside each other.
-
-A guest keeps one core busy, and its life is mostly waiting for it; so each
-machine lives in a thread of its own, and the tests ask how it went.
+A guest waits for half of its life, for timers and for what Nova notices late,
+and keeps a core busy for the other half.
 """
 
 import concurrent.futures
 import threading
 
+import pytest
+
 from onebox import progress
+
+# Machines that live at the same time: enough for two busy cores.
+AT_ONCE = 4
+
+
+def parameters(lives, full=()):
+    """Return pytest's parameters ``name`` and ``step`` for some lives.
+
+    :param lives: the steps of each machine by its name: functions of the lab,
+        a stage of the progress, and the name.
+    :param full: names of the machines that only a full run has.
+    :returns: list of pytest parameters.
+    """
+    return [pytest.param(name, step, id=f'{name}-{step.__name__}',
+                         marks=[pytest.mark.full] if name in full else [])
+            for name, steps in lives.items() for step in steps]
 
 
 class Lives:
-    """The steps of some machines' lives, with how each ended."""
+    """The steps of some machines' lives, with how each ended.
 
-    def __init__(self, lab, steps):
-        """Start the lives.
+    :param lab: the :class:`quickstart.Quickstart`, with everything up.
+    """
 
-        :param lab: the :class:`quickstart.Quickstart`, with everything up.
-        :param steps: the steps of each machine by its name: functions of
-            the lab, a stage of the progress, and the name.
-        """
+    def __init__(self, lab):
         self._lab = lab
-        self._ends = {(name, step.__name__): concurrent.futures.Future()
-                      for name in steps for step in steps[name]}
-        for name in steps:
-            # A life that a failed test no longer waits for ends with pytest.
-            threading.Thread(target=self._live, args=(name, steps[name]),
-                             name=name, daemon=True).start()
+        self._ends = {}
+        self._slots = threading.Semaphore(AT_ONCE)
+
+    def begin(self, name, steps):
+        """Start the life of a machine.
+
+        :param name: name of the machine.
+        :param steps: see :func:`parameters`.
+        """
+        for step in steps:
+            self._ends[name, step] = concurrent.futures.Future()
+        # A life that a failed test no longer waits for ends with pytest.
+        threading.Thread(target=self._live, args=(name, steps),
+                         name=name, daemon=True).start()
 
     def went_well(self, name, step):
         """Wait for a step's end and raise what it raised."""
-        self._ends[name, step.__name__].result()
+        self._ends[name, step].result()
 
     def _live(self, name, steps):
-        shown = progress.Progress(name)
-        failed = None
-        for step in steps:
-            end = self._ends[name, step.__name__]
-            if failed:
-                end.set_exception(AssertionError(
-                    f'{name} did not get there: {failed} failed'))
-                continue
-            try:
-                with shown.stage(f'{name}: {step.__name__}') as stage:
-                    step(self._lab, stage, name)
-            except Exception as exc:  # noqa: BLE001 the test raises it again
-                failed = step.__name__
+        with self._slots:
+            shown = progress.Progress(name)
+            failed = None
+            for step in steps:
+                end = self._ends[name, step]
+                if failed:
+                    end.set_exception(AssertionError(
+                        f'{name} did not get there: {failed} failed'))
+                    continue
                 try:
-                    self._keep_console(name)
-                finally:
+                    with shown.stage(f'{name}: {step.__name__}') as stage:
+                        step(self._lab, stage, name)
+                except BaseException as exc:  # noqa: BLE001 the test raises it
+                    failed = step.__name__
                     end.set_exception(exc)
-            else:
-                end.set_result(None)
+                    self._keep_console(name)
+                else:
+                    end.set_result(None)
 
     def _keep_console(self, name):
         """Keep the console log of a machine whose step failed."""
         logs = self._lab.ironic.logs
         kept = logs / f'console-{name}.log'
-        kept.write_text(self._lab.host_cloud.console_log(name))
+        try:
+            kept.write_text(self._lab.host_cloud.console_log(name))
+        except Exception as exc:  # noqa: BLE001 the step's failure counts
+            print(f'No console of {name}: {exc}', flush=True)
+            return
         print(f'Console of {name}: {kept}; Ironic, Nova and the others: '
               f'{logs}', flush=True)

@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """An environment from one file, with real guests, from nothing to nothing.
 
 Machines for Ironic, of which one is deployed, beside two servers that take a
@@ -18,16 +7,21 @@ virtual IP from each other with keepalived.
 
 import concurrent.futures
 import contextlib
+import hashlib
 import json
+import pathlib
 import re
 import socket
 import subprocess
+import tempfile
 
 import pytest
 
 from onebox.minicloud import network
+from onebox.minicloud import settings
 from onebox import processes
 from onebox import progress
+from tests.e2e import lives as machine_lives
 from tests import projects
 
 NAME = 'env'
@@ -93,6 +87,13 @@ systemctl restart keepalived
 '''
 
 
+VOLUMES = 'volumes'
+VOLUMES_FILE = '''
+roles:
+  machine: {flavor: tiny, disks: [{size: 1}, {size: 1}]}
+'''
+
+
 class Commands:
     """The commands, for the tenant."""
 
@@ -109,10 +110,9 @@ class Commands:
         return json.loads(done.stdout) if '-f' in words else done.stdout
 
 
-@pytest.fixture
-def tenant(lab):
+@contextlib.contextmanager
+def _tenant(lab):
     """What a user of the project has: an image and a security group."""
-    lab.host_cloud.create_images(lab.images.rescue)
     cloud = lab.host_cloud.connection
     lab.host_cloud.client(
         'image', 'create', IMAGE, '--file', str(lab.images.keepalived),
@@ -131,30 +131,39 @@ def tenant(lab):
         cloud.image.delete_image(cloud.image.find_image(IMAGE))
 
 
-def test_environment(lab, tenant, tmp_path):
-    commands = Commands(lab, tmp_path)
-    before = projects.holdings(tenant)
+def it_comes_and_goes(lab, stage, name):
     nodes = lab.nodes.connection.baremetal
-    try:
-        made = commands.run('create', commands.file, '--wait', '-f', 'json')
-        _check_machines(tenant, made)
-        enrolled = commands.run(
-            'enroll', NAME, '--os-baremetal-endpoint', lab.ironic.api_url,
-            '-f', 'json')
-        assert {row['Outcome'] for row in enrolled} == {'enrolled'}
-        assert len(enrolled) == 3
-        with concurrent.futures.ThreadPoolExecutor(1) as threads:
-            deployed = threads.submit(_deploy, lab)
-            _move_virtual_ip(lab, tenant)
-            deployed.result()
-    finally:
-        for node in nodes.nodes():
-            if node.name.startswith(f'{NAME}-'):
-                nodes.set_node_maintenance(node)
-                nodes.delete_node(node)
-        commands.run('delete', NAME)
-    assert projects.holdings(tenant) == before
-    assert commands.run('list', '-f', 'json') == []
+    with _tenant(lab) as tenant, tempfile.TemporaryDirectory() as folder:
+        commands = Commands(lab, pathlib.Path(folder))
+        before = _holdings(tenant)
+        try:
+            made = commands.run('create', commands.file, '--wait',
+                                '-f', 'json')
+            _check_machines(tenant, made)
+            enrolled = commands.run(
+                'enroll', NAME, '--os-baremetal-endpoint', lab.ironic.api_url,
+                '-f', 'json')
+            assert {row['Outcome'] for row in enrolled} == {'enrolled'}
+            assert len(enrolled) == 3
+            with concurrent.futures.ThreadPoolExecutor(1) as threads:
+                deployed = threads.submit(_deploy, lab)
+                _move_virtual_ip(lab, tenant)
+                deployed.result()
+        finally:
+            for node in nodes.nodes():
+                if node.name.startswith(f'{NAME}-'):
+                    nodes.set_node_maintenance(node)
+                    nodes.delete_node(node)
+            commands.run('delete', NAME)
+        assert _holdings(tenant) == before
+        assert commands.run('list', '-f', 'json') == []
+
+
+def _holdings(cloud):
+    """What the project has, but for the images of other lives."""
+    found = projects.holdings(cloud)
+    del found['images']
+    return found
 
 
 def _check_machines(cloud, made):
@@ -229,3 +238,66 @@ def _wait_for_owner(device, ports):
 
     return processes.wait_for(owner, PATIENCE, f'a server at {VIRTUAL_IP}',
                               interval=1)
+
+
+def _rbd(lab, *words):
+    return subprocess.run(
+        ['rbd', '--conf', lab.cloud.etc / 'ceph' / 'ceph.conf', *words],
+        check=True, stdout=subprocess.PIPE).stdout
+
+
+def _write(lab, volume, pattern):
+    _rbd(lab, 'bench', '--io-type', 'write', '--io-size', '1M', '--io-total',
+         '8M', '--io-pattern', pattern,
+         f'{settings.VOLUME_POOL}/volume-{volume}')
+
+
+def _content(lab, volume):
+    return hashlib.sha256(_rbd(
+        lab, 'export', f'{settings.VOLUME_POOL}/volume-{volume}',
+        '-')).hexdigest()
+
+
+def _command(lab, *words):
+    return lab.host_cloud.client('quintupleo', 'environment', *words).stdout
+
+
+def _volumes(lab):
+    """UUIDs of the machine's volumes, in the order of its devices."""
+    server, = (each for each in lab.host_cloud.connection.compute.servers()
+               if each.name == f'{VOLUMES}-machine-0')
+    assert server.status == 'SHUTOFF'
+    found = lab.host_cloud.connection.compute.volume_attachments(server.id)
+    return [each.volume_id for each in sorted(
+        found, key=lambda each: each.device)]
+
+
+def volumes_go_back_to_a_snapshot(lab, stage, name):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'volumes.yaml'
+        path.write_text(VOLUMES_FILE)
+        try:
+            _command(lab, 'create', path, '--name', VOLUMES, '--wait')
+            volumes = _volumes(lab)
+            for volume in volumes:
+                _write(lab, volume, 'seq')
+            before = [_content(lab, volume) for volume in volumes]
+            stage.waiting('snapshots')
+            _command(lab, 'snapshot', VOLUMES, 'start')
+            for volume in volumes:
+                _write(lab, volume, 'rand')
+            assert before != [_content(lab, volume) for volume in volumes]
+            stage.waiting('their return')
+            _command(lab, 'restore', VOLUMES, 'start')
+            assert _volumes(lab) == volumes
+            assert before == [_content(lab, volume) for volume in volumes]
+        finally:
+            _command(lab, 'delete', VOLUMES)
+
+
+LIVES = {'environments': (it_comes_and_goes, volumes_go_back_to_a_snapshot)}
+
+
+@pytest.mark.parametrize('name, step', machine_lives.parameters(LIVES))
+def test_life(lives, name, step):
+    lives.went_well(name, step)

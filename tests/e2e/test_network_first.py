@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """Lives of nodes whose disks are volumes, the network-first ones among them.
 
 Two network-first machines, made in the two ways that there are; and a machine
@@ -168,23 +157,21 @@ LIVES = {
 }
 
 
-@pytest.fixture(scope='module')
-def lives(lab, request):
-    """The machines' lives, from now on."""
+def prepare(lab, names):
+    """Make the servers."""
     host_cloud = lab.host_cloud
     host_cloud.create_images(lab.images.rescue, lab.images.network_first)
     network_id = host_cloud.create_network()
     shown = progress.Progress('network-first')
     with shown.stage('Servers with volumes') as stage:
         for machine in MACHINES:
-            with stage.step(machine.name):
-                lab.nodes.enroll(machine, host_cloud.create_server(
-                    machine, network_id, stage))
-    return machine_lives.Lives(lab, LIVES)
+            if machine.name in names:
+                with stage.step(machine.name):
+                    lab.nodes.enroll(machine, host_cloud.create_server(
+                        machine, network_id, stage))
 
 
-@pytest.mark.parametrize('name, step', [
-    pytest.param(name, step, id=f'{name}-{step.__name__}')
-    for name, steps in LIVES.items() for step in steps])
+@pytest.mark.parametrize('name, step', machine_lives.parameters(
+    LIVES, full=['first-bios']))
 def test_life(lives, name, step):
     lives.went_well(name, step)

@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """Real guests that are deployed by rebuild, under BIOS and under UEFI."""
 
 import pytest
@@ -18,6 +7,7 @@ from onebox import lab as onebox_lab
 from onebox import processes
 from onebox import progress
 from tests.e2e import lives as machine_lives
+from tests.e2e import test_wipe
 
 MACHINES = (onebox_lab.Machine('rebuild-bios', 'bios', '20:57:f8:00:04:01'),
             onebox_lab.Machine('rebuild-uefi', 'uefi', '20:57:f8:00:04:02'))
@@ -25,18 +15,16 @@ HELLO = 'user data of {} ran'
 ACTIONS_OF_AN_AGENT = {'rescue', 'unrescue'}
 
 
-@pytest.fixture(scope='module')
-def lives(lab):
-    """The machines' lives, from now on."""
+def prepare(lab, names):
+    """Make the servers."""
     with progress.Progress('rebuild').stage('servers') as stage:
         network_id = lab.host_cloud.create_network()
         for machine in MACHINES:
-            lab.nodes.enroll(machine, lab.host_cloud.create_server(
-                machine, network_id, stage))
-            lab.nodes.connection.baremetal.update_node(
-                machine.name, deploy_interface='quintupleo-rebuild')
-    return machine_lives.Lives(lab, dict.fromkeys(
-        (machine.name for machine in MACHINES), LIFE))
+            if machine.name in names:
+                lab.nodes.enroll(machine, lab.host_cloud.create_server(
+                    machine, network_id, stage))
+                lab.nodes.connection.baremetal.update_node(
+                    machine.name, deploy_interface='quintupleo-rebuild')
 
 
 def _actions(lab, name):
@@ -112,16 +100,19 @@ def no_agent_ever_ran(lab, stage, name):
 LIFE = (cleaning_makes_it_available, deployment_makes_it_active,
         it_reboots_from_its_disk,
         pxe_reaches_the_network_and_disk_comes_back,
+        *test_wipe.DISK_STEPS,
         next_instance_meets_nothing_of_the_last_one,
         undeployed_node_is_available, no_agent_ever_ran)
+LIVES = {machine.name: LIFE for machine in MACHINES}
 
 
-@pytest.mark.parametrize('name', [machine.name for machine in MACHINES])
-@pytest.mark.parametrize('step', LIFE, ids=[step.__name__ for step in LIFE])
-def test_life(lives, step, name):
+@pytest.mark.parametrize('name, step', machine_lives.parameters(
+    LIVES, full=['rebuild-bios']))
+def test_life(lives, name, step):
     lives.went_well(name, step)
 
 
+@pytest.mark.full
 def test_each_firmware_has_one_image(lab, lives):
     for machine in MACHINES:
         lives.went_well(machine.name, no_agent_ever_ran)

@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """Deployment from virtual media, on a network as public clouds have them.
 
 The host cloud's own DHCP and port security are on, and nothing but HTTP is
@@ -24,6 +13,7 @@ from onebox import lab as onebox_lab
 from onebox.minicloud import network as minicloud_network
 from onebox import progress
 from tests.e2e import lives as machine_lives
+from tests.e2e import test_deployment
 
 NETWORK = 'ordinary'
 CIDR = '172.31.252.0/24'
@@ -32,9 +22,8 @@ MACHINES = (onebox_lab.Machine('vmedia-bios', 'bios', '20:57:f8:00:03:01'),
             onebox_lab.Machine('vmedia-uefi', 'uefi', '20:57:f8:00:03:02'))
 
 
-@pytest.fixture(scope='module')
-def ordinary_network(lab):
-    """A network of the tenant's, with this machine on it."""
+def _ordinary_network(lab):
+    """Make a network of the tenant's, with this machine on it."""
     cloud = lab.host_cloud.connection.network
     network = cloud.create_network(name=NETWORK)
     cloud.create_subnet(
@@ -53,18 +42,17 @@ def ordinary_network(lab):
     return network.id
 
 
-@pytest.fixture(scope='module')
-def lives(lab, ordinary_network):
-    """The machines' lives, from now on."""
+def prepare(lab, names):
+    """Make the servers."""
+    network_id = _ordinary_network(lab)
     with progress.Progress('virtual media').stage('servers') as stage:
         for machine in MACHINES:
-            server = lab.host_cloud.create_server(machine, ordinary_network,
-                                                  stage)
-            lab.nodes.enroll(machine, server)
-            lab.nodes.connection.baremetal.update_node(
-                machine.name, boot_interface='quintupleo-virtual-media')
-    return machine_lives.Lives(lab, dict.fromkeys(
-        (machine.name for machine in MACHINES), LIFE))
+            if machine.name in names:
+                server = lab.host_cloud.create_server(machine, network_id,
+                                                      stage)
+                lab.nodes.enroll(machine, server)
+                lab.nodes.connection.baremetal.update_node(
+                    machine.name, boot_interface='quintupleo-virtual-media')
 
 
 def _media(lab):
@@ -98,10 +86,14 @@ def nothing_was_asked_of_ironics_dhcp_and_tftp(lab, stage, name):
 
 LIFE = (it_is_cleaned_by_an_agent_from_an_iso, deployment_makes_it_active,
         nothing_is_left_in_the_cloud,
+        test_deployment.it_reboots_from_its_disk,
+        test_deployment.pxe_reaches_the_network_and_disk_comes_back,
+        test_deployment.undeployed_node_is_cleaned_and_available,
         nothing_was_asked_of_ironics_dhcp_and_tftp)
+LIVES = {machine.name: LIFE for machine in MACHINES}
 
 
-@pytest.mark.parametrize('name', [machine.name for machine in MACHINES])
-@pytest.mark.parametrize('step', LIFE, ids=[step.__name__ for step in LIFE])
-def test_life(lives, step, name):
+@pytest.mark.parametrize('name, step', machine_lives.parameters(
+    LIVES, full=['vmedia-bios']))
+def test_life(lives, name, step):
     lives.went_well(name, step)

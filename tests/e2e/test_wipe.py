@@ -1,38 +1,20 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """What is on real disks after wipe_disk, snapshot and restore."""
 
-import hashlib
 import json
 import subprocess
 
 from openstack import exceptions
 import pytest
 
-from onebox.minicloud import settings
+from onebox import lab as onebox_lab
 from onebox import progress
 from tests.e2e import lives as machine_lives
 
-NAME = 'uefi-0'
+MACHINE = onebox_lab.Machine('wipe-uefi', 'uefi', '20:57:f8:00:05:01')
 # Of Ironic's API: a service without a ramdisk.
 SERVICE = '1.108'
 PATIENCE = 900
-
-ENVIRONMENT = 'volumes'
-FILE = '''
-roles:
-  machine: {flavor: tiny, disks: [{size: 1}, {size: 1}]}
-'''
 
 
 def node_is_deployed(lab, stage, name):
@@ -40,9 +22,7 @@ def node_is_deployed(lab, stage, name):
     # This life need not be as long as those that clean.
     api.update_node(name, automated_clean=False)
     for verb, state in (('manage', 'manageable'), ('provide', 'available')):
-        if lab.nodes.node(name).provision_state not in (
-                'available', 'active', state):
-            lab.nodes.provision(name, verb, state, stage, 120)
+        lab.nodes.provision(name, verb, state, stage, 120)
     lab.nodes.deploy(name, stage)
     assert f'hostname {name}' in lab.wait_for_system(name, stage, PATIENCE)
 
@@ -68,7 +48,7 @@ def restored_system_boots(lab, stage, name):
     assert not _is_empty(lab, name)
     lab.nodes.set_power_state(name, 'power on', 'power on')
     line = lab.wait_for_system(name, stage, PATIENCE)
-    assert f'hostname {name}' in line
+    assert name in line
     assert 'firmware UEFI' in line
 
 
@@ -81,8 +61,13 @@ def undeployed_node_is_wiped_in_a_manual_cleaning(lab, stage, name):
     lab.nodes.provision(name, 'provide', 'available', stage, 120)
 
 
-LIFE = (node_is_deployed, snapshot_leaves_it_running, wiped_disk_is_empty,
-        restored_system_boots, undeployed_node_is_wiped_in_a_manual_cleaning)
+# In a default run they are part of a life without an agent
+# (test_rebuild_deploy.py).
+DISK_STEPS = (snapshot_leaves_it_running, wiped_disk_is_empty,
+              restored_system_boots)
+LIVES = {MACHINE.name: (
+    node_is_deployed, *DISK_STEPS,
+    undeployed_node_is_wiped_in_a_manual_cleaning)}
 
 
 def _service(lab, stage, name, step, arguments):
@@ -129,68 +114,14 @@ def _is_empty(lab, name):
         nothing.unlink()
 
 
-@pytest.fixture(scope='module')
-def lives(lab):
-    """The machine's life, from now on."""
-    return machine_lives.Lives(lab, {NAME: LIFE})
+def prepare(lab, names):
+    """Make the server."""
+    with progress.Progress('wipe').stage('server') as stage:
+        lab.nodes.enroll(MACHINE, lab.host_cloud.create_server(
+            MACHINE, lab.host_cloud.create_network(), stage))
 
 
-@pytest.mark.parametrize('step', LIFE, ids=[step.__name__ for step in LIFE])
-def test_life(lives, step):
-    lives.went_well(NAME, step)
-
-
-def _rbd(lab, *words):
-    return subprocess.run(
-        ['rbd', '--conf', lab.cloud.etc / 'ceph' / 'ceph.conf', *words],
-        check=True, stdout=subprocess.PIPE).stdout
-
-
-def _write(lab, volume, pattern):
-    _rbd(lab, 'bench', '--io-type', 'write', '--io-size', '1M', '--io-total',
-         '8M', '--io-pattern', pattern,
-         f'{settings.VOLUME_POOL}/volume-{volume}')
-
-
-def _content(lab, volume):
-    return hashlib.sha256(_rbd(
-        lab, 'export', f'{settings.VOLUME_POOL}/volume-{volume}',
-        '-')).hexdigest()
-
-
-def _command(lab, *words):
-    return lab.host_cloud.client('quintupleo', 'environment', *words).stdout
-
-
-def _volumes(lab):
-    """UUIDs of the machine's volumes, in the order of its devices."""
-    server, = (each for each in lab.host_cloud.connection.compute.servers()
-               if each.name == f'{ENVIRONMENT}-machine-0')
-    assert server.status == 'SHUTOFF'
-    found = lab.host_cloud.connection.compute.volume_attachments(server.id)
-    return [each.volume_id for each in sorted(
-        found, key=lambda each: each.device)]
-
-
-def test_volumes_of_an_environment_go_back(lab, tmp_path):
-    path = tmp_path / 'volumes.yaml'
-    path.write_text(FILE)
-    shown = progress.Progress('snapshots')
-    try:
-        with shown.stage('Volumes') as stage:
-            _command(lab, 'create', path, '--name', ENVIRONMENT, '--wait')
-            volumes = _volumes(lab)
-            for volume in volumes:
-                _write(lab, volume, 'seq')
-            before = [_content(lab, volume) for volume in volumes]
-            stage.waiting('snapshots')
-            _command(lab, 'snapshot', ENVIRONMENT, 'start')
-            for volume in volumes:
-                _write(lab, volume, 'rand')
-            assert before != [_content(lab, volume) for volume in volumes]
-            stage.waiting('their return')
-            _command(lab, 'restore', ENVIRONMENT, 'start')
-            assert _volumes(lab) == volumes
-            assert before == [_content(lab, volume) for volume in volumes]
-    finally:
-        _command(lab, 'delete', ENVIRONMENT)
+@pytest.mark.parametrize('name, step', machine_lives.parameters(
+    LIVES, full=LIVES))
+def test_life(lives, name, step):
+    lives.went_well(name, step)

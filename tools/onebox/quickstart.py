@@ -44,11 +44,12 @@ class Quickstart:
 
     :param shown: the :class:`progress.Progress`.
     :param state: folder of all state.
+    :param venv: see :class:`ironic.Ironic`.
     """
 
-    def __init__(self, shown, state=None):
+    def __init__(self, shown, state=None, venv=None):
         self.cloud = settings.Settings(state)
-        self.ironic = ironic.Ironic(state)
+        self.ironic = ironic.Ironic(state, venv=venv)
         self.images = image_files.Images(system.cache_dir(),
                                          self.ironic.logs)
         self._shown = shown
@@ -199,7 +200,8 @@ def for_tests(shown, state=None, **preparation):
     :param preparation: arguments of :meth:`Quickstart.prepare`.
     :returns: the :class:`Quickstart`, as a context.
     """
-    everything = Quickstart(shown, state)
+    everything = Quickstart(shown, state,
+                            os.environ.get('QUINTUPLEO_IRONIC_VENV'))
     with minicloud.lock(everything.cloud):
         everything.cloud = settings.Settings(state)
         if everything.cloud.exists() or everything.ironic.root.exists():
