@@ -33,7 +33,7 @@ from tests import projects
 
 pytestmark = pytest.mark.newest
 
-INTERRUPTIONS = int(os.environ.get('QUINTUPLEO_INTERRUPTIONS', 4))
+INTERRUPTIONS = int(os.environ.get('QUINTUPLEO_INTERRUPTIONS', '1'))
 EXTERNAL = 'environments-external'
 NAME = 'functional'
 FILE = f'''

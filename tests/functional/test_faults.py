@@ -31,7 +31,7 @@ from tests.functional import conftest
 from tests.functional import fault_cases
 
 MACHINES = 8
-SAMPLE = 256
+SAMPLE = 64
 
 
 @pytest.fixture(scope='module')

@@ -202,6 +202,11 @@ def service(deployment, tmp_path):
         made.stop()
 
 
+# Each goes there and back.
+WAYS = [pytest.param(True, id='upgrade'),
+        pytest.param(False, id='rollback', marks=pytest.mark.full)]
+
+
 class Fleet:
     """Nodes of a service, and their servers."""
 
@@ -321,8 +326,7 @@ def _assert_kept(before, after):
         assert {**now, **unread} == {**row, **unread}
 
 
-@pytest.mark.parametrize('begins_older', [True, False],
-                         ids=['upgrade', 'rollback'])
+@pytest.mark.parametrize('begins_older', WAYS)
 def test_nothing_is_lost(service, fleet, older, begins_older):
     first, second = _order(older, begins_older)
     service.run(first)
@@ -361,8 +365,7 @@ def test_nothing_is_lost(service, fleet, older, begins_older):
             for name, (_, _, afterwards) in MACHINES.items()}
 
 
-@pytest.mark.parametrize('begins_older', [True, False],
-                         ids=['upgrade', 'rollback'])
+@pytest.mark.parametrize('begins_older', WAYS)
 def test_interrupted_request_is_finished_by_the_other(
         deployment, service, fleet, older, begins_older):
     first, second = _order(older, begins_older)

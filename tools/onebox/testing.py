@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """The tests in tiers, with all that they need installed first."""
 
 import argparse
@@ -18,6 +7,7 @@ from concurrent import futures
 import contextlib
 import dataclasses
 import functools
+import json
 import os
 import pathlib
 import subprocess
@@ -56,14 +46,17 @@ LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
 TOOLS_MAY = 'B105,B314,B404,B405,B603,B607,B608'
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
-(a model of Nova; minutes), packages (sdist and wheel, Kolla's template),
-functional (a real Nova API with a fake hypervisor) and e2e (real guests; half
-an hour). All of them by default. On request, images tries the rescue image in
-plain QEMU, and tempest has Tempest deploy a node of quickstart's. Installs
-what it needs, and leaves nothing running.
+(a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
+real Nova API with a fake hypervisor) and e2e (real guests). All of them by
+default, in half an hour on two cores. images tries the iPXE images in plain
+QEMU, and tempest has Tempest deploy a node of quickstart's. Installs what it
+needs, and leaves nothing running.
 '''
 TIERS = ('lint', 'unit', 'packages', 'functional', 'e2e')
 ON_REQUEST = ('images', 'tempest')
+# What a full run has more of, by the tests' own variables.
+FULL = {'QUINTUPLEO_FAULTS': 'all', 'QUINTUPLEO_INTERRUPTIONS': '20',
+        'QUINTUPLEO_MODEL_STEPS': '10000'}
 # Those that are run with more than one release of Ironic.
 WITH_RELEASES = ('unit', 'functional')
 # What goes through a whole Ironic: the least that is run with a release. The
@@ -75,6 +68,8 @@ ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_inspect.py',
 SECOND_HALF = ('test_environments.py', 'test_faults.py', 'test_model.py',
                'test_table.py')
 MOST_FAILURES = 10
+# pytest's exit code when no test was chosen.
+NO_TESTS = 5
 # What a line of a service's log has that tells of trouble.
 COMPLAINTS = (' ERROR ', ' CRITICAL ', '[ERROR]', '[error]',
               'MessagingTimeout')
@@ -156,12 +151,14 @@ class Tests:
         self.state = pathlib.Path(os.environ.get(
             'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-tests'))
         self._cache = system.cache_dir()
+        self._kept = kept()
         self._logs = self.state / 'logs'
         self._lane = Lane(self.state, shown)
         # A checkout is put into each but once: others may run from it.
         self._environments = {}
         system.make_dir(self.state)
         system.make_dir(self._logs, 0o700)
+        system.make_dir(self._kept)
 
     def run(self, tier):
         """Run one tier.
@@ -184,16 +181,9 @@ class Tests:
             self._pytest(self._lane, tier, releases.NEWEST)
 
     def _unit(self):
-        """Run the unit tests, with two releases at once: each has a core."""
-        chosen = self._prepared()
-
-        def run(chosen, lane):
-            _each(functools.partial(self._pytest, lane, 'unit', release)
-                  for release in chosen)
-
-        self._two_at_once(
-            'unit', functools.partial(run, chosen[::2]),
-            functools.partial(run, chosen[1::2]) if chosen[1:] else None)
+        """Run the unit tests, on all cores."""
+        _each(functools.partial(self._pytest, self._lane, 'unit', release)
+              for release in self._prepared())
 
     def _functional(self):
         """Run the functional tests, two halves at once: they mostly wait."""
@@ -256,37 +246,63 @@ class Tests:
 
         :param part: 1 or 2 for one half of them.
         """
-        variables = {}
         title = f'{tier}, Ironic {release.name}'
         venv = self._environment(release)
         name = f'{tier} {part}/2' if part else tier
         report = self._logs / f'{name.replace("/", "-")}-{release.name}.xml'
         report.unlink(missing_ok=True)
-        command = [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
-                   *self._paths(tier, release, part), '--junit-xml', report]
-        if tier != 'unit':
-            # What is brought up for minutes is worth watching.
-            command += ['--capture=no', '--verbose']
-        if tier == 'e2e':
-            # A test goes on where the one before it ended.
-            command += ['--exitfirst']
-        elif tier == 'functional':
+        command = [*self._pytest_command(venv, report.stem, name),
+                   *self._paths(tier, release, part), '--junit-xml', report,
+                   '-m', self._marks(release)]
+        if tier == 'unit' and not self._arguments:
+            command += ['--numprocesses', os.cpu_count()]
+        elif tier != 'unit':
+            # Guests and clouds come up for minutes, which is worth watching.
+            command.append('--capture=no')
+        if tier == 'functional':
             # A cloud that has broken would let each test wait in vain.
-            command += [f'--maxfail={MOST_FAILURES}']
+            command.append(f'--maxfail={MOST_FAILURES}')
         if release != releases.NEWEST:
-            command += ['-m', 'not newest', '--ignore', TESTS_OF_TOOLS]
+            command += ['--ignore', TESTS_OF_TOOLS]
+        variables = {'QUINTUPLEO_IRONIC_VENV': venv}
+        if self._choice.full:
+            variables.update({name: os.environ.get(name, value)
+                              for name, value in FULL.items()})
         if cloud:
-            variables = {
-                'QUINTUPLEO_TEST_CLOUD': cloud.state,
-                'QUINTUPLEO_IRONIC_VENV': venv,
-                'QUINTUPLEO_STATE_DIR': lane.state / f'ironic-{release.name}'}
+            variables.update(
+                QUINTUPLEO_TEST_CLOUD=cloud.state,
+                QUINTUPLEO_STATE_DIR=lane.state / f'ironic-{release.name}')
         with lane.shown.stage(title):
-            passed = self._call([*command, *self._arguments], lane,
-                                **variables)
+            code = self._call([*command, *self._arguments], lane, **variables)
             if report.exists():
                 self.outcomes.append(Outcome.read(
                     name, release, cloud.nova if cloud else '', report))
-            self._require(passed, title)
+            self._require(code == 0 or self._is_empty_choice(code), title)
+
+    def _pytest_command(self, venv, key, title):
+        """Return pytest's words, with the plugin that shows where it is.
+
+        :param venv: path of the Python environment.
+        :param key: name for what is kept of these tests until the next run.
+        :param title: what they are together.
+        """
+        return [venv / 'bin' / 'python', '-m', 'pytest', '-q', '-ra',
+                '-p', 'onebox.pytest_progress', '--run-title', title,
+                '--run-times', self._kept / f'{key}.json',
+                '--override-ini', f'cache_dir={self._kept / key}']
+
+    def _marks(self, release):
+        """Return the expression that chooses tests by their marks."""
+        left_out = []
+        if not self._choice.full and '-k' not in self._arguments:
+            left_out.append('not full')
+        if release != releases.NEWEST:
+            left_out.append('not newest')
+        return ' and '.join(left_out)
+
+    def _is_empty_choice(self, code):
+        """Return whether a developer has chosen no test of a tier."""
+        return code == NO_TESTS and bool(self._arguments)
 
     def _paths(self, tier, release, part):
         folder = REPOSITORY / 'tests' / tier
@@ -355,7 +371,7 @@ class Tests:
         title = f'minicloud {words[0]}'
         with lane.shown.stage(title):
             self._require(self._call([MINICLOUD, *words], lane,
-                                     undoes=words[0] == 'down'), title)
+                                     undoes=words[0] == 'down') == 0, title)
 
     def _ipxe_images(self):
         system.install_packages(['qemu-system-x86', 'ovmf'],
@@ -373,14 +389,15 @@ class Tests:
         report = self._logs / 'packages.xml'
         report.unlink(missing_ok=True)
         with self._shown.stage('packages'):
-            passed = self._call(
-                [venv / 'bin' / 'python', '-m', 'pytest', '-ra',
+            code = self._call(
+                [*self._pytest_command(venv, report.stem, 'packages'),
                  REPOSITORY / 'tests' / 'packages', '--junit-xml', report,
                  *self._arguments])
             if report.exists():
                 self.outcomes.append(Outcome.read(
                     'packages', releases.NEWEST, '', report))
-            self._require(passed, 'packages')
+            self._require(code == 0 or self._is_empty_choice(code),
+                          'packages')
 
     def _tempest(self):
         """Have Tempest deploy a node."""
@@ -428,7 +445,7 @@ class Tests:
                 self._call([venv / 'bin' / 'bandit', '--quiet', '--skip',
                             TOOLS_MAY, '--recursive', 'tools',
                             'benchmarks'])]
-            self._require(all(results), 'lint')
+            self._require(not any(results), 'lint')
         self._documentation()
 
     def _documentation(self):
@@ -449,7 +466,7 @@ class Tests:
                 # The theme asks git; the clone may be somebody else's.
                 GIT_CONFIG_COUNT=1, GIT_CONFIG_KEY_0='safe.directory',
                 GIT_CONFIG_VALUE_0=REPOSITORY)
-            self._require(built, 'documentation')
+            self._require(built == 0, 'documentation')
 
     def _require(self, passed, title):
         if not passed:
@@ -464,11 +481,25 @@ class Tests:
             cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=lane.output,
             stderr=lane.output and subprocess.STDOUT,
             env={**os.environ, 'QUINTUPLEO_STATE_DIR': str(lane.state),
+                 # Of the plugin that shows where pytest is.
+                 'PYTHONPATH': str(REPOSITORY / 'tools'),
                  'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONWARNINGS': 'ignore',
                  # Ironic's own limit, a minute, ends pytest by a signal.
                  'BASE_TEST_TIMEOUT': '600',
-                 **{name: str(value) for name, value in variables.items()}}
-            ) == 0
+                 **{name: str(value) for name, value in variables.items()}})
+
+
+def kept():
+    """Return the folder of what is kept of a run for the next one."""
+    return system.cache_dir() / 'tests' / 'kept'
+
+
+def _last_time():
+    """Return the seconds that the stages of earlier runs took, by name."""
+    try:
+        return json.loads((kept() / 'stages.json').read_text())
+    except (OSError, ValueError):
+        return {}
 
 
 def _each(jobs):
@@ -548,7 +579,12 @@ def _parser():
         help=f'run {" and ".join(WITH_RELEASES)} tests with this release of '
              f'Ironic and the libraries of its time: {known}, or all. '
              f'By default {releases.NEWEST.name}, and {releases.OLDEST.name} '
-             'beside it where no TIER is given')
+             'beside it in a full run')
+    parser.add_argument(
+        '--full', action='store_true',
+        help='run everything: all tests of each TIER; without one all that '
+             f'there are, with the oldest Ironic ({releases.OLDEST.name}), '
+             'too. It takes hours')
     parser.add_argument(
         '--nova', metavar='RELEASE', choices=nova.RELEASES, default=nova.OWN,
         help='run functional tests with this release of Nova: '
@@ -565,12 +601,14 @@ class Choice:
     :ivar releases: the releases of Ironic for those that have more than one.
     :ivar essential: those of them that run the essential functional tests.
     :ivar nova: the release of Nova for the functional tests.
+    :ivar full: whether to run the tests, too, that are marked as full.
     """
 
     tiers: tuple
     releases: tuple
     essential: tuple = ()
     nova: str = nova.OWN
+    full: bool = False
 
 
 def _choose(argv):
@@ -586,18 +624,20 @@ def _choose(argv):
                          f"{', '.join(TIERS + ON_REQUEST)}")
     if arguments.nova != nova.OWN and arguments.tiers != ['functional']:
         parser.error('--nova is for functional tests: name that tier alone')
+    chosen = functools.partial(Choice, nova=arguments.nova,
+                               full=arguments.full)
     if arguments.ironic:
         if set(arguments.tiers) - set(WITH_RELEASES):
             parser.error(f'--ironic is for {" and ".join(WITH_RELEASES)}')
         names = arguments.ironic
-        return Choice(arguments.tiers or WITH_RELEASES, [
+        return chosen(arguments.tiers or WITH_RELEASES, [
             release for release in releases.RELEASES
-            if release.name in names or 'all' in names], nova=arguments.nova)
-    if arguments.tiers:
-        return Choice(arguments.tiers, [releases.NEWEST],
-                      nova=arguments.nova)
-    return Choice(TIERS, [releases.NEWEST, releases.OLDEST],
-                  essential=[releases.OLDEST])
+            if release.name in names or 'all' in names])
+    if arguments.full and not arguments.tiers:
+        return chosen(TIERS + ON_REQUEST,
+                      [releases.NEWEST, releases.OLDEST],
+                      essential=[releases.OLDEST])
+    return chosen(arguments.tiers or TIERS, [releases.NEWEST])
 
 
 def _table(outcomes):
@@ -616,7 +656,12 @@ def main(argv=None):
     argv = sys.argv[1:] if argv is None else argv
     cut = argv.index('--') if '--' in argv else len(argv)
     choice = _choose(argv[:cut])
-    shown = progress.Progress('run-tests')
+    last_time = _last_time()
+    shown = progress.Progress('run-tests', expected=last_time)
+    whole = 'all of ' + ' '.join(argv)
+    if whole in last_time:
+        shown.line('This took %s the last time.'
+                   % progress.elapsed(last_time[whole]))
     processes.undo_when_ended()
     try:
         system.require_root()
@@ -628,6 +673,10 @@ def main(argv=None):
         return 1
     shown.summary()
     print('\n  ' + '\n  '.join(_table(tests.outcomes)))
+    system.write_file(kept() / 'stages.json', json.dumps({
+        **last_time, whole: shown.now(),
+        **{stage.name: stage.duration() for stage in shown.stages
+           if stage.outcome == 'done'}}))
     for error in failures:
         print(f'\n{error}', file=sys.stderr)
     # What CI keeps of a long output is its end.

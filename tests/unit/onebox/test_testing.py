@@ -109,6 +109,25 @@ def test_cloud_is_installed_before_two_are_made(tests, monkeypatch):
     assert begun == [*ironic.PACKAGES, 'install', 'up', 'up']
 
 
+def test_default_run_leaves_out_what_only_a_full_one_has(tests):
+    assert tests._marks(releases.NEWEST) == 'not full'
+    assert tests._choice.tiers == testing.TIERS
+    assert tests._choice.releases == [releases.NEWEST]
+
+
+def test_full_run_has_everything(tests):
+    tests._choice = testing._choose(['--full'])
+    assert tests._marks(releases.NEWEST) == ''
+    assert tests._marks(releases.OLDEST) == 'not newest'
+    assert set(tests._choice.tiers) == {*testing.TIERS, *testing.ON_REQUEST}
+    assert tests._choice.releases == [releases.NEWEST, releases.OLDEST]
+
+
+def test_test_that_is_named_is_run_whatever_its_marks(tests):
+    tests._arguments = ['-k', 'test_power']
+    assert tests._marks(releases.NEWEST) == ''
+
+
 def test_a_second_run_is_refused(tests, capsys, monkeypatch):
     monkeypatch.setattr(system, 'require_root', lambda: None)
     with system.lock(tests.state / 'lock', 'A run of these tests'):
