@@ -51,13 +51,18 @@ class ZuulTestCase(unittest.TestCase):
                 self.assert_known(job['parent'])
 
     def test_pipelines_run_jobs_that_are_known(self):
-        for pipeline in ('check', 'gate'):
+        for pipeline in ('check', 'gate', 'periodic'):
             names = [next(iter(job)) if isinstance(job, dict) else job
                      for job in self.project[pipeline]['jobs']]
             for name in names:
                 with self.subTest(pipeline=pipeline, job=name):
                     self.assert_known(name)
                     self.assertNotIn('abstract', self.jobs.get(name, {}))
+
+    def test_everything_is_run_each_night(self):
+        nightly, = self.project['periodic']['jobs']
+        self.assertEqual(['--full'],
+                         self.jobs[nightly]['vars']['run_tests_tiers'])
 
     def test_what_is_merged_was_checked(self):
         checked = [job for job in self.project['check']['jobs']
@@ -68,8 +73,8 @@ class ZuulTestCase(unittest.TestCase):
         named = [tier for job in self.jobs.values()
                  for tier in job.get('vars', {}).get('run_tests_tiers', [])]
         self.assertIn('functional', named)
-        self.assertLessEqual(set(named), TIERS)
-        for tier in named:
+        self.assertLessEqual(set(named), {*TIERS, '--full'})
+        for tier in TIERS & set(named):
             self.assertTrue((REPOSITORY / 'tests' / tier).is_dir())
 
     def test_tox_environments_are_there(self):
@@ -107,6 +112,14 @@ class GitHubTestCase(unittest.TestCase):
     def test_runs_what_every_ci_runs(self):
         self.assertIn('.ci/run', [step.get('run') for step in self.steps()])
         self.assertTrue((REPOSITORY / '.ci' / 'run').stat().st_mode & 0o100)
+
+    def test_everything_is_run_each_night(self):
+        full, = (step for step in self.steps()
+                 if step.get('run') == 'tools/run-tests --full')
+        self.assertIn('schedule', full['if'])
+        # PyYAML reads the key "on" as a boolean.
+        self.assertTrue(any('schedule' in workflow[True]
+                            for workflow in self.workflows.values()))
 
     def test_nothing_may_write(self):
         for workflow in self.workflows.values():

@@ -166,7 +166,8 @@ class Tests:
         :raises: Error if a test fails or cannot be run.
         """
         if tier == 'lint':
-            self._lint()
+            if not self._repeats_failures:
+                self._lint()
         elif tier == 'unit':
             self._unit()
         elif tier == 'packages':
@@ -192,6 +193,10 @@ class Tests:
         chosen = self._prepared()
 
         def run(part, lane):
+            if self._repeats_failures and not any(
+                    self._is_wanted('functional', release, part)
+                    for release in chosen):
+                return
             with self._cloud(lane) as cloud:
                 _each(functools.partial(
                     self._pytest, lane, 'functional', release, cloud, part)
@@ -202,7 +207,8 @@ class Tests:
             with namespace(f'{self.state.name}-2') as prefix:
                 run(2, dataclasses.replace(lane, prefix=prefix))
 
-        if self._arguments or 'QUINTUPLEO_TEST_CLOUD' in os.environ:
+        if 'QUINTUPLEO_TEST_CLOUD' in os.environ or (
+                self._arguments and not self._repeats_failures):
             run(None, self._lane)
         else:
             # In a namespace nothing can be fetched.
@@ -216,40 +222,45 @@ class Tests:
         return self._choice.releases
 
     def _two_at_once(self, title, first, second):
-        """Do two things at once; the second's output follows the first's.
+        """Do two things at once; the lines of the second begin with a mark.
 
         :param title: what they are together.
         :param first: function of a :class:`Lane`.
-        :param second: another one, or None.
+        :param second: another one.
         :raises: Error if one of them fails; the other is done all the same.
         """
-        if not second:
-            first(self._lane)
-            return
-        log = self._logs / f'{title}-second.log'
-        with open(log, 'w') as output, futures.ThreadPoolExecutor(1) as pool:
-            lane = Lane(self.state / 'second',
-                        progress.Progress(title, stream=output), output)
-            other = pool.submit(second, lane)
+        ours, theirs = os.pipe()
 
-            def end():
-                with self._shown.stage(f'{title}: the second half'):
-                    try:
+        def show():
+            with open(ours, errors='replace') as lines:
+                for line in lines:
+                    self._shown.line('| ' + line.rstrip('\n'))
+
+        with futures.ThreadPoolExecutor(2) as pool:
+            showing = pool.submit(show)
+            with open(theirs, 'w') as output:
+                lane = Lane(self.state / 'second',
+                            progress.Progress(title, stream=output), output)
+                other = pool.submit(second, lane)
+
+                def end():
+                    with self._shown.stage(f'{title}: the second half'):
                         other.result()
-                    finally:
-                        print(log.read_text(errors='replace'), end='')
 
-            _each([functools.partial(first, self._lane), end])
+                _each([functools.partial(first, self._lane), end])
+            showing.result()
 
     def _pytest(self, lane, tier, release, cloud=None, part=None):
         """Run the tests of a tier in the environment of a release.
 
         :param part: 1 or 2 for one half of them.
         """
+        if not self._is_wanted(tier, release, part):
+            return
         title = f'{tier}, Ironic {release.name}'
         venv = self._environment(release)
         name = f'{tier} {part}/2' if part else tier
-        report = self._logs / f'{name.replace("/", "-")}-{release.name}.xml'
+        report = self._logs / f'{_key(tier, release, part)}.xml'
         report.unlink(missing_ok=True)
         command = [*self._pytest_command(venv, report.stem, name),
                    *self._paths(tier, release, part), '--junit-xml', report,
@@ -299,6 +310,17 @@ class Tests:
         if release != releases.NEWEST:
             left_out.append('not newest')
         return ' and '.join(left_out)
+
+    @property
+    def _repeats_failures(self):
+        """Whether only the tests are to be run that failed in the last run."""
+        return '--last-failed' in self._arguments or '--lf' in self._arguments
+
+    def _is_wanted(self, tier, release, part=None):
+        """Return whether there is anything to run."""
+        return not self._repeats_failures or (
+            self._kept / _key(tier, release, part) / 'v' / 'cache'
+            / 'lastfailed').exists()
 
     def _is_empty_choice(self, code):
         """Return whether a developer has chosen no test of a tier."""
@@ -386,7 +408,9 @@ class Tests:
             system.install_packages(packages.PACKAGES,
                                     self._logs / 'packages.log')
             venv = self._venv('packages', packages.REQUIREMENTS)
-        report = self._logs / 'packages.xml'
+        if not self._is_wanted('packages', releases.NEWEST):
+            return
+        report = self._logs / f'{_key("packages", releases.NEWEST)}.xml'
         report.unlink(missing_ok=True)
         with self._shown.stage('packages'):
             code = self._call(
@@ -487,6 +511,12 @@ class Tests:
                  # Ironic's own limit, a minute, ends pytest by a signal.
                  'BASE_TEST_TIMEOUT': '600',
                  **{name: str(value) for name, value in variables.items()}})
+
+
+def _key(tier, release, part=None):
+    """Return the name of the files of some tests."""
+    return f'{tier}-{part}-{release.name}' if part else (
+        f'{tier}-{release.name}')
 
 
 def kept():

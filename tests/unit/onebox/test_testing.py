@@ -13,9 +13,11 @@
 """Tests of how the tests are run."""
 
 import contextlib
+import io
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -31,7 +33,9 @@ FUNCTIONAL = testing.REPOSITORY / 'tests' / 'functional'
 @pytest.fixture
 def tests(tmp_path, monkeypatch):
     monkeypatch.setenv('QUINTUPLEO_STATE_DIR', str(tmp_path / 'state'))
-    return testing.Tests(progress.Progress('tests'), [], testing._choose([]))
+    monkeypatch.setenv('QUINTUPLEO_CACHE_DIR', str(tmp_path / 'cache'))
+    return testing.Tests(progress.Progress('tests', stream=io.StringIO()), [],
+                         testing._choose([]))
 
 
 def _chosen(paths):
@@ -57,18 +61,27 @@ def test_two_halves_are_the_whole(tests):
     assert halves[1] and not halves[0] & halves[1]
 
 
-def test_second_half_is_printed_after_the_first(tests, capfd):
+def test_lines_of_the_second_half_are_marked(tests, capfd):
+    said = threading.Event()
+
     def first(lane):
+        # What the second says is printed while the first goes on.
+        assert said.wait(60)
         tests._call(['echo', 'one'], lane)
 
     def second(lane):
         tests._call(['echo', 'two'], lane)
         tests._call(['sh', '-c', 'echo three $QUINTUPLEO_STATE_DIR >&2'], lane)
+        said.set()
 
     tests._two_at_once('both', first, second)
-    printed = capfd.readouterr().out
-    assert [line for line in printed.splitlines() if line[0] != '['] == [
-        'one', 'two', f'three {tests.state}/second']
+    assert capfd.readouterr().out == 'one\n'
+    assert [line for line in _shown(tests) if line[0] == '|'] == [
+        '| two', f'| three {tests.state}/second']
+
+
+def _shown(tests):
+    return tests._shown._stream.getvalue().splitlines()
 
 
 @pytest.mark.parametrize('failing', [(1, 0), (0, 1), (1, 1)])
@@ -82,8 +95,8 @@ def test_each_half_is_run_though_the_other_fails(tests, capfd, failing):
 
     with pytest.raises(system.Error, match=f'{failing.index(1)} failed'):
         tests._two_at_once('both', half(0), half(1))
-    printed = capfd.readouterr().out
-    assert 'half 0' in printed and 'half 1' in printed
+    assert capfd.readouterr().out == 'half 0\n'
+    assert '| half 1' in _shown(tests)
 
 
 def test_cloud_is_installed_before_two_are_made(tests, monkeypatch):
@@ -126,6 +139,16 @@ def test_full_run_has_everything(tests):
 def test_test_that_is_named_is_run_whatever_its_marks(tests):
     tests._arguments = ['-k', 'test_power']
     assert tests._marks(releases.NEWEST) == ''
+
+
+def test_only_what_failed_is_repeated(tests):
+    tests._arguments = ['--last-failed']
+    assert not tests._is_wanted('functional', releases.NEWEST, 1)
+    failed = tests._kept / 'functional-2-39' / 'v' / 'cache' / 'lastfailed'
+    failed.parent.mkdir(parents=True)
+    failed.touch()
+    assert not tests._is_wanted('functional', releases.NEWEST, 1)
+    assert tests._is_wanted('functional', releases.NEWEST, 2)
 
 
 def test_a_second_run_is_refused(tests, capsys, monkeypatch):
