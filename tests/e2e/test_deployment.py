@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a node with real guests, under BIOS and under UEFI."""
 
+import secrets
+
 import pytest
 
 from onebox import processes
@@ -16,6 +18,7 @@ def enrolled_node_becomes_manageable(lab, stage, name):
 
 
 def cleaning_makes_it_available(lab, stage, name):
+    lab.nodes.connection.baremetal.update_node(name, rescue_interface='agent')
     lab.nodes.provision(name, 'provide', 'available', stage, 900)
     assert 'rescue' in _actions(lab, name)
 
@@ -47,6 +50,16 @@ def pxe_reaches_the_network_and_disk_comes_back(lab, stage, name):
     assert _actions(lab, name)[-2:] == ['rescue', 'unrescue']
 
 
+def rescue_opens_it_and_unrescue_gives_it_back(lab, stage, name):
+    lab.nodes.provision(name, 'rescue', 'rescue', stage, 900,
+                        rescue_password=secrets.token_urlsafe())
+    processes.wait_for(
+        lambda: 'login: ' in lab.host_cloud.console_log(name), 120,
+        f'{name} to let the user "rescue" log in')
+    lab.nodes.provision(name, 'unrescue', 'active', stage, 300)
+    assert 'root on /dev/vda' in lab.wait_for_system(name, stage)
+
+
 def undeployed_node_is_cleaned_and_available(lab, stage, name):
     lab.nodes.provision(name, 'deleted', 'available', stage, 900)
     assert lab.nodes.node(name).power_state == 'power off'
@@ -61,6 +74,7 @@ def all_was_within_the_rights_of_a_tenant(lab, stage, name):
 LIFE = (enrolled_node_becomes_manageable, cleaning_makes_it_available,
         deployment_makes_it_active, it_reboots_from_its_disk,
         pxe_reaches_the_network_and_disk_comes_back,
+        rescue_opens_it_and_unrescue_gives_it_back,
         undeployed_node_is_cleaned_and_available,
         all_was_within_the_rights_of_a_tenant)
 

@@ -142,13 +142,13 @@ def _has_content(lab, volume):
 
 LIVES = {
     'first-bios': (
-        node_becomes_manageable, node_is_available_without_cleaning,
-        deployment_makes_it_active, it_asks_the_network_and_boots_its_disk,
-        nova_only_switched_it_on_and_off),
-    'first-uefi': (
         node_becomes_manageable, cleaning_makes_it_available,
         deployment_makes_it_active, it_asks_the_network_and_boots_its_disk,
         undeployed_node_is_cleaned_and_available,
+        nova_only_switched_it_on_and_off),
+    'first-uefi': (
+        node_becomes_manageable, node_is_available_without_cleaning,
+        deployment_makes_it_active, it_asks_the_network_and_boots_its_disk,
         nova_only_switched_it_on_and_off),
     'volume-bios': (
         node_becomes_manageable, pxe_is_a_rescue,
