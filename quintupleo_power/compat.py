@@ -82,6 +82,14 @@ def image_publisher_settings():
     return settings and settings(image_subdir='quintupleo')
 
 
+def disallowed_clean_steps():
+    """Return the clean steps that Ironic leaves out, where it can.
+
+    :returns: list of texts such as 'management.wipe_disk'.
+    """
+    return getattr(CONF.api, 'disallow_clean_steps', ())
+
+
 def inspects_by_dhcp():
     """Tell whether an agent that inspects is to ask all cards for DHCP.
 

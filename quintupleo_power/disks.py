@@ -44,8 +44,21 @@ def wipe(task):
     :raises: DriverOperationError if the server has more than Nova wipes, or
         was not wiped.
     """
-    rebuild(task, 'wipe_disk', _wiping)
-    instance_data.forget(task.node)
+    _empty(task, 'wipe_disk', cloud.HostCloud.wipe_obstacle)
+
+
+def clear_instance_data(task):
+    """Remove from a server what an instance has left beside its disks.
+
+    What an agent has erased before may be more than a rebuild wipes.
+
+    :param task: a TaskManager instance with an exclusive lock.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: DriverOperationError if the server was not rebuilt.
+    """
+    if instance_data.was_noted(task.node):
+        _empty(task, 'clear_instance_data', cloud.HostCloud.rebuild_obstacle)
 
 
 def rebuild(task, step, argument):
@@ -86,18 +99,23 @@ def carry_out(task, step, request, argument):
     return server
 
 
-def _wiping(node, info, host, server):
-    obstacle = host.wipe_obstacle(server)
-    if obstacle:
-        raise transitions.Refused(
-            f'Server {server.id} ({server.name}) cannot be wiped: {obstacle}')
-    image = {'imageRef': empty_images.find(node, info, host, server)}
-    if not instance_data.was_noted(node):
-        return image
-    # User data and the like of an instance go with its disk.
-    return {**image, **instance_data.members(
-        node, host.compute_version, server, config_drive.ConfigDrive(),
-        None)}
+def _empty(task, step, obstacle_of):
+    def members(node, info, host, server):
+        obstacle = obstacle_of(host, server)
+        if obstacle:
+            raise transitions.Refused(
+                f'Server {server.id} ({server.name}) cannot be wiped: '
+                f'{obstacle}')
+        image = {'imageRef': empty_images.find(node, info, host, server)}
+        if not instance_data.was_noted(node):
+            return image
+        # User data and the like of an instance go with its disk.
+        return {**image, **instance_data.members(
+            node, host.compute_version, server, config_drive.ConfigDrive(),
+            None)}
+
+    rebuild(task, step, members)
+    instance_data.forget(task.node)
 
 
 def snapshot(task, name):

@@ -21,9 +21,6 @@ import re
 
 from ironic.common import exception
 
-# The deploy interface that hands it over, which needs no agent and no PXE.
-DEPLOY_INTERFACE = 'quintupleo-rebuild'
-
 # Names of the server's metadata that come from a config drive, kept with the
 # node: the others are those of the server's owner.
 KEY = 'quintupleo_instance_metadata'

@@ -12,10 +12,14 @@
 
 """The management interface: boot device and mode, health, NMI, the disk."""
 
+import collections
+
 from ironic.common import boot_devices
 from ironic.common import boot_modes
 from ironic.common import exception
+from ironic.common import states
 from ironic.conductor import periodics
+from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
 from ironic.drivers import base
 from oslo_config import cfg
@@ -23,6 +27,7 @@ from oslo_log import log
 
 from quintupleo_power import boot_device
 from quintupleo_power import compat
+from quintupleo_power import deploy
 from quintupleo_power import disks
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
@@ -47,8 +52,9 @@ _IRONIC_DEVICES = {device: name for name, device in DEVICES.items()}
 
 # Seconds between two looks for what a dead conductor has left, as Ironic's.
 _INTERVAL = CONF.conductor.check_provision_state_interval or 60
-# Of wipe_disk where no agent cleans: that of the agent's own steps.
-WIPE_PRIORITY = 10
+# In automated cleaning: where no agent cleans, that of the agent's own steps,
+# and where one does, after all of these, as no agent outlives a rebuild.
+_PRIORITIES = {'wipe_disk': 10, 'clear_instance_data': 1}
 
 _SNAPSHOT_ARGUMENTS = {'name': {
     'description': (
@@ -352,6 +358,22 @@ class QuintupleoManagement(base.ManagementInterface):
         """
         disks.wipe(task)
 
+    @METRICS.timer('QuintupleoManagement.clear_instance_data')
+    @base.clean_step(priority=0, requires_ramdisk=False)
+    @task_manager.require_exclusive_lock
+    def clear_instance_data(self, task):
+        """Remove user data, key and metadata of an instance from the server.
+
+        Nova keeps what a deployment by rebuild gave to it, whatever an agent
+        erases. It takes a rebuild, after which the node is powered off.
+
+        :param task: a TaskManager instance containing the node to act on.
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing.
+        :raises: DriverOperationError if Nova did not do it.
+        """
+        disks.clear_instance_data(task)
+
     @METRICS.timer('QuintupleoManagement.snapshot')
     @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
     @base.clean_step(priority=0, argsinfo=_SNAPSHOT_ARGUMENTS,
@@ -469,14 +491,24 @@ class QuintupleoManagement(base.ManagementInterface):
 
         :param task: a task from TaskManager.
         :returns: a list of dictionaries. Where no agent cleans, wipe_disk is
-            part of automated cleaning unless
+            part of automated cleaning, and where one does after a deployment
+            by rebuild, clear_instance_data, unless
             [conductor]clean_step_priority_override says otherwise.
+        :raises: NodeCleaningFailure if automated cleaning is to leave an
+            instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        if task.node.deploy_interface != instance_data.DEPLOY_INTERFACE:
+        is_left = instance_data.was_noted(task.node)
+        if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
+            automated = 'wipe_disk'
+        elif is_left:
+            automated = 'clear_instance_data'
+        else:
             return steps
-        return [{**step, 'priority': WIPE_PRIORITY}
-                if step['step'] == 'wipe_disk' else step for step in steps]
+        if is_left and task.node.target_provision_state == states.AVAILABLE:
+            _require_planned(task.node, automated)
+        return [{**step, 'priority': _PRIORITIES[automated]}
+                if step['step'] == automated else step for step in steps]
 
     def get_sensors_data(self, task):
         """Get no sensor data: a Nova server has no sensors.
@@ -485,3 +517,28 @@ class QuintupleoManagement(base.ManagementInterface):
         :returns: an empty dictionary.
         """
         return {}
+
+
+def _require_planned(node, name):
+    """Check that automated cleaning runs a step, or operators forgo it.
+
+    :raises: NodeCleaningFailure if it does not.
+    """
+    step = f'management.{name}'
+    # Ironic goes by the last one.
+    overrides = collections.ChainMap(
+        *reversed(CONF.conductor.clean_step_priority_override))
+    if overrides.get(step) == '0':
+        return
+    # Without a runbook they are what this interface is being asked for.
+    planned = node.driver_internal_info.get('clean_steps') or [
+        {'interface': 'management', 'step': name}]
+    ids = {conductor_steps.step_id(each) for each in planned}
+    if not ids & {f'management.{each}' for each in _PRIORITIES} or (
+            step in compat.disallowed_clean_steps()):
+        raise exception.NodeCleaningFailure(
+            f"Node {node.uuid}: an instance's data is still with its server, "
+            f'and automated cleaning is to run without {step}: add it to the '
+            'runbook, take it from [api]disallow_clean_steps, or set it to 0 '
+            'in [conductor]clean_step_priority_override to leave the data '
+            'there')

@@ -24,20 +24,20 @@ from ironic.drivers import base
 from oslo_config import cfg
 from oslo_log import log
 
+from quintupleo_power import boot
 from quintupleo_power import boot_log
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import course
+from quintupleo_power import deploy
 from quintupleo_power import drift
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
-from quintupleo_power import instance_data
 from quintupleo_power import interrupted
 from quintupleo_power import rescue_images
 from quintupleo_power import transitions
-from quintupleo_power import virtual_media
 from quintupleo_power import watch
 
 CONF = cfg.CONF
@@ -222,9 +222,10 @@ def _require_usable(task, info, host, server):
     _require_no_refusal(server)
     if not server.network_first:
         # Deployed by rebuild, a node does without PXE.
-        if task.node.deploy_interface != instance_data.DEPLOY_INTERFACE:
+        if not isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
             _require_rescue(host, server)
-            if not virtual_media.boots(task.node):
+            if not isinstance(task.driver.boot,
+                              boot.QuintupleoVirtualMediaBoot):
                 rescue_images.find(task.node, info, host, server)
         _warn_of_a_slow_stop(task.node, host, server)
     # Where Ironic is about to act it is not stopped: deploying anew is what

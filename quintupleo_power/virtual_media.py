@@ -38,7 +38,6 @@ from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
 
-BOOT_INTERFACE = 'quintupleo-virtual-media'
 KEY = 'quintupleo_virtual_media'
 
 
@@ -67,15 +66,6 @@ _NEEDED = {
         states.ACTIVE, states.RESCUING, states.RESCUEWAIT, states.RESCUE,
         states.UNRESCUING, states.SERVICING, states.SERVICEWAIT)),
 }
-
-
-def boots(node):
-    """Tell whether a node boots from virtual media, not from the network.
-
-    :param node: an Ironic node.
-    :returns: True or False.
-    """
-    return node.boot_interface == BOOT_INTERFACE
 
 
 def inserted(node):

@@ -143,8 +143,7 @@ class InterfaceTestCase(DeployTestCase):
             driver='quintupleo', driver_info={})
         self.assertNotEqual(INTERFACE, node.deploy_interface)
 
-    def test_name_is_that_which_the_other_interfaces_know(self):
-        self.assertEqual(INTERFACE, instance_data.DEPLOY_INTERFACE)
+    def test_name_and_properties(self):
         with self.acquire(shared=True) as task:
             self.assertIsInstance(task.driver.deploy,
                                   deploy.QuintupleoRebuildDeploy)

@@ -116,7 +116,7 @@ class AttachTestCase(UserMediaTestCase):
         self.assertEqual([], self.media())
 
     def test_iso_of_ironics_own_stays_while_it_is_needed(self):
-        self.node.boot_interface = virtual_media.BOOT_INTERFACE
+        self.node.boot_interface = 'quintupleo-virtual-media'
         self.node.provision_state = states.CLEANING
         self.node.save()
         self.prepare_ramdisk()

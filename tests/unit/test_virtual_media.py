@@ -34,7 +34,7 @@ class VirtualMediaTestCase(base.DriverTestCase):
         self.config(group='conductor', deploy_kernel=KERNEL,
                     deploy_ramdisk=RAMDISK, rescue_kernel=KERNEL,
                     rescue_ramdisk=RAMDISK)
-        self.node.boot_interface = virtual_media.BOOT_INTERFACE
+        self.node.boot_interface = 'quintupleo-virtual-media'
         self.node.provision_state = states.DEPLOYING
         self.node.save()
         objects.Conductor.register(self.context, 'first', [], '')
