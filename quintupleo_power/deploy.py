@@ -21,6 +21,7 @@ import time
 from ironic.common import exception
 from ironic.common import faults
 from ironic.common import states
+from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
@@ -83,6 +84,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                 'rebuild deploys images: remove the volume target, or use '
                 'deploy_interface direct')
         deploy_image.validate(task)
+        # Ironic passes over steps that an agent may know.
+        conductor_steps.validate_user_deploy_steps_and_templates(task)
         self._check(task, info, course.OWN_MAX_AGE, fetch=False)
 
     @staticmethod
@@ -104,7 +107,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
     @METRICS.timer('QuintupleoRebuildDeploy.prepare')
     @task_manager.require_exclusive_lock
     def prepare(self, task):
-        """Check what came with the request, and power the node off.
+        """Check the config drive that came with the request.
 
         An instance that is there boots from its disk without a conductor's
         help: another one has nothing to prepare for it.
@@ -113,7 +116,6 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting is wrong, the config drive
             cannot be used, or Nova cannot do it with this server.
-        :raises: DriverOperationError if the server did not get there.
         """
         if task.node.provision_state != states.DEPLOYING:
             return
@@ -121,7 +123,6 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         # the node.
         self._check(task, driver_info.parse(task.node),
                     course.OWN_MAX_AGE, fetch=True)
-        conductor_utils.node_power_action(task, states.POWER_OFF)
 
     @METRICS.timer('QuintupleoRebuildDeploy.deploy')
     @base.deploy_step(priority=100)
@@ -133,15 +134,19 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
         :param task: a task from TaskManager.
         :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
+            is wrong or missing, or other steps were asked for that only an
+            agent could know.
         :raises: NetworkError if the node does not get on its networks.
         :raises: DriverOperationError if the host cloud does not do it, and
             what Ironic raises if it cannot have the image.
         """
         node = task.node
+        # Those of the request, which Ironic keeps with the node by now.
+        conductor_steps.validate_user_deploy_steps_and_templates(task)
         info = driver_info.parse(node)
         drive = config_drive.of_task(task)
         image = _Image(task)
+        conductor_utils.node_power_action(task, states.POWER_OFF)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
             # The rebuild has its own time, and finds it then.
@@ -195,6 +200,16 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         """
         deploy_image.forget(task.node)
         task.driver.boot.clean_up_instance(task)
+
+    @METRICS.timer('QuintupleoRebuildDeploy.prepare_service')
+    def prepare_service(self, task):
+        """Check the service steps that were asked for, as no agent will.
+
+        :param task: a task from TaskManager.
+        :raises: InvalidParameterValue if one of them does not exist, has the
+            wrong arguments or needs an agent.
+        """
+        conductor_steps.set_node_service_steps(task, disable_ramdisk=True)
 
     def take_over(self, task):
         """Do nothing: no conductor has anything that an instance needs.

@@ -351,3 +351,132 @@ class RunbookTestCase(FlowTestCase):
         self.run_instance()
         self.undeploy()
         self.assert_not_clean('[api]disallow_clean_steps')
+
+
+class DeployStepsTestCase(FlowTestCase):
+    """Steps that are asked for beside the deployment itself."""
+
+    UNKNOWN = {'interface': 'deploy', 'step': 'write_poetry', 'args': {},
+               'priority': 50}
+
+    def setUp(self):
+        super().setUp()
+        self.set_server('active', RUNNING)
+        self.set_node(power_state=states.POWER_ON)
+
+    def assert_refused(self, *parts):
+        """Check that the deployment failed before anything was done."""
+        self.assert_in(states.DEPLOYFAIL, *parts)
+        self.assert_sent()
+        self.assert_server_is('active', RUNNING)
+
+    def set_template(self, **step):
+        objects_utils.create_test_deploy_template(
+            self.context, name='CUSTOM_POETRY',
+            steps=[{**self.UNKNOWN, **step}])
+        self.add_instance_info(traits=['CUSTOM_POETRY'])
+        objects.TraitList.create(self.context, self.node.id,
+                                 ['CUSTOM_POETRY'])
+
+    def test_step_that_only_an_agent_could_know(self):
+        for step in (self.UNKNOWN, {**self.UNKNOWN, 'priority': 150},
+                     {**self.UNKNOWN, 'interface': 'power',
+                      'step': 'set_power_state'}):
+            self.deploy(steps=[step])
+            self.assert_refused(step['step'])
+
+    def test_step_of_raid_by_an_agent(self):
+        self.config(enabled_raid_interfaces=['no-raid', 'agent'])
+        self.set_node(raid_interface='agent')
+        self.deploy(steps=[{
+            'interface': 'raid', 'step': 'apply_configuration',
+            'args': {'raid_config': {}}, 'priority': 50}])
+        self.assert_refused('apply_configuration')
+
+    def test_nonsense_in_place_of_the_deployment(self):
+        self.deploy(steps=[self.UNKNOWN, {
+            'interface': 'deploy', 'step': 'deploy', 'args': {},
+            'priority': 0}])
+        self.assert_refused()
+
+    def test_deploy_template(self):
+        self.set_template()
+        for steps in (None, [{**self.UNKNOWN, 'priority': 60}]):
+            self.assertIn('write_poetry', str(self.deploy(steps=steps)))
+            self.assert_in(states.AVAILABLE)
+            self.assert_sent()
+
+    def test_deploy_template_that_was_changed_since(self):
+        with mock.patch('quintupleo_power.deploy.QuintupleoRebuildDeploy.'
+                        'prepare', autospec=True,
+                        side_effect=lambda *args: self.set_template()):
+            self.deploy()
+        self.assert_refused('write_poetry')
+
+    def test_next_request_does_without(self):
+        self.deploy(steps=[self.UNKNOWN])
+        self.assertIsNone(self.deploy())
+        self.assert_in(states.ACTIVE)
+        self.assert_sent('stop', 'rebuild', 'start')
+
+
+class ServiceStepsTestCase(FlowTestCase):
+    """Steps that are asked for of an instance that runs."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_instance()
+
+    def service(self, interface, step, **args):
+        return self.request(self.manager.do_node_service, [
+            {'interface': interface, 'step': step, 'args': args}])
+
+    def test_what_is_no_step_is_not_called(self):
+        for interface, step, args in (
+                ('power', 'set_power_state', {'power_state': 'power off'}),
+                ('deploy', 'tear_down', {}), ('deploy', 'deploy', {}),
+                ('management', 'inject_nmi', {}), ('deploy', 'nonsense', {}),
+                ('management', 'clear_instance_data', {})):
+            self.service(interface, step, **args)
+            self.assert_in(states.SERVICEFAIL, step)
+        self.assert_sent()
+        self.assert_server_is('active', RUNNING)
+
+    def test_arguments(self):
+        for step, args in (('snapshot', {}), ('wipe_disk', {'name': 'a'})):
+            self.service('management', step, **args)
+            self.assert_in(states.SERVICEFAIL, 'argument')
+        self.assert_sent()
+
+    def test_steps_that_there_are(self):
+        self.service('management', 'wipe_disk')
+        self.assert_in(states.ACTIVE)
+        self.assert_sent('rebuild', 'stop')
+
+    def test_one_that_needs_an_agent(self):
+        with self.acquire(shared=True) as task:
+            step = {'interface': 'deploy', 'step': 'burn',
+                    'priority': 0, 'abortable': False, 'argsinfo': None,
+                    'requires_ramdisk': True}
+            self.useFixture(fixtures.MockPatchObject(
+                task.driver.deploy, 'service_steps', [step]))
+        with self.acquire() as task:
+            task.node.set_driver_internal_info('service_steps', [
+                {'interface': 'deploy', 'step': 'burn'}])
+            error = self.assertRaises(
+                test_deploy.exception.InvalidParameterValue,
+                task.driver.deploy.prepare_service, task)
+        self.assertIn('ramdisk', str(error))
+
+    def test_manual_cleaning(self):
+        self.set_node(provision_state=states.MANAGEABLE)
+        for interface, step in (('power', 'reboot_now'),
+                                ('power', 'set_power_state'),
+                                ('deploy', 'tear_down'),
+                                ('deploy', 'erase_devices_metadata')):
+            self.request(self.manager.do_node_clean, [
+                {'interface': interface, 'step': step}])
+            self.assert_in(states.CLEANFAIL, step)
+            self.do('manage')
+        # As after each cleaning that fails at its beginning.
+        self.assert_sent('stop')
