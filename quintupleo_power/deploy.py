@@ -19,7 +19,6 @@ writes the disk. All of it happens in one step, in the conductor's thread.
 import time
 
 from ironic.common import exception
-from ironic.common import faults
 from ironic.common import states
 from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
@@ -221,13 +220,16 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
     def tear_down_cleaning(self, task):
         """Power the node off, as it is after a cleaning by an agent.
 
+        An agent may have been prepared: Ironic forgets the deploy interface
+        of an instance while one boots for it.
+
         :param task: a task from TaskManager.
+        :raises: NetworkError if the node does not get off its network.
         :raises: MissingParameterValue or InvalidParameterValue if a setting
             is missing or wrong.
         :raises: DriverOperationError if the server did not get there.
         """
-        if task.node.fault != faults.CLEAN_FAILURE:
-            conductor_utils.node_power_action(task, states.POWER_OFF)
+        deploy_utils.tear_down_inband_cleaning(task, manage_boot=False)
 
 
 class _Image:

@@ -240,7 +240,10 @@ class NothingIsLeftTestCase(FlowTestCase):
         self.undeploy()
         # Ironic forgets the override before the agent is there.
         self.assert_in(states.CLEANWAIT)
-        self.agent.heartbeat()
+        with mock.patch('ironic.drivers.modules.network.noop.NoopNetwork.'
+                        'remove_cleaning_network', autospec=True) as remove:
+            self.agent.heartbeat()
+        remove.assert_called_once()
         self.assert_clean()
 
     def test_server_with_a_volume_that_an_agent_has_erased(self):
