@@ -82,8 +82,12 @@ def run(arguments):
              *(['--shrink'] if arguments.shrink else [])],
             cwd=REPOSITORY, env=_environment(arguments),
             stdin=subprocess.DEVNULL) for number, report in enumerate(reports)]
-        failed = [number for number, child in enumerate(children)
-                  if child.wait()]
+        try:
+            failed = [number for number, child in enumerate(children)
+                      if child.wait()]
+        finally:
+            for child in children:
+                child.kill()
         text = '\n'.join(
             reports[number].read_text() if reports[number].exists()
             else f'Process {number} of seed {arguments.seed} ended by itself'
