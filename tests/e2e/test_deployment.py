@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a node with real guests, under BIOS and under UEFI."""
+"""The life of a node with real guests, under BIOS and under UEFI.
+
+Under BIOS the disk is written from a raw image, under UEFI from a qcow2 one.
+"""
 
 import secrets
 
 import pytest
 
+from onebox import lab as onebox_lab
 from onebox import processes
+from onebox import system
 from tests.e2e import lives as machine_lives
 
 # What a member of a project may do with a server.
@@ -24,12 +29,23 @@ def cleaning_makes_it_available(lab, stage, name):
 
 
 def deployment_makes_it_active(lab, stage, name):
-    lab.nodes.deploy(name, stage, timeout=1200)
+    uefi = 'uefi' in name
+    lab.nodes.deploy(name, stage, timeout=1200,
+                     image=_qcow2_image(lab, name) if uefi else None)
     line = lab.wait_for_system(name, stage)
-    firmware = 'UEFI' if name.startswith('uefi') else 'BIOS'
+    firmware = 'UEFI' if uefi else 'BIOS'
     assert f'hostname {name}' in line
     assert 'root on /dev/vda' in line
     assert f'firmware {firmware}' in line
+
+
+def _qcow2_image(lab, name):
+    """Return instance_info of an image that the agent has to convert."""
+    path = lab.ironic.images / f'{name}.qcow2'
+    system.run(['qemu-img', 'convert', '-O', 'qcow2', lab.images.disk, path])
+    return {'image_source': f'{lab.ironic.http_url}/images/{path.name}',
+            'image_os_hash_algo': 'sha256',
+            'image_os_hash_value': onebox_lab.sha256(path)}
 
 
 def it_reboots_from_its_disk(lab, stage, name):

@@ -65,13 +65,6 @@ def it_is_cleaned_by_an_agent_from_an_iso(lab, stage, name):
     lab.nodes.provision(name, 'provide', 'available', stage, 900)
 
 
-def deployment_makes_it_active(lab, stage, name):
-    lab.nodes.deploy(name, stage, timeout=1200)
-    line = lab.wait_for_system(name, stage)
-    firmware = 'UEFI' if name.endswith('uefi') else 'BIOS'
-    assert f'firmware {firmware}' in line
-
-
 def nothing_is_left_in_the_cloud(lab, stage, name):
     node = lab.nodes.node(name)
     assert [media for media in _media(lab) if node.id in media] == []
@@ -84,7 +77,8 @@ def nothing_was_asked_of_ironics_dhcp_and_tftp(lab, stage, name):
     assert mac not in (lab.ironic.logs / 'dnsmasq.log').read_text()
 
 
-LIFE = (it_is_cleaned_by_an_agent_from_an_iso, deployment_makes_it_active,
+LIFE = (it_is_cleaned_by_an_agent_from_an_iso,
+        test_deployment.deployment_makes_it_active,
         nothing_is_left_in_the_cloud,
         test_deployment.it_reboots_from_its_disk,
         test_deployment.pxe_reaches_the_network_and_disk_comes_back,

@@ -326,14 +326,15 @@ class Nodes:
             'image_os_hash_value': sha256(self._images.disk),
             'image_disk_format': 'raw'}
 
-    def deploy(self, name, stage, timeout=1200):
-        """Deploy the Debian image to a node's disk.
+    def deploy(self, name, stage, timeout=1200, image=None):
+        """Deploy an image to a node's disk.
 
         :param name: name of the node.
         :param stage: the stage of the progress.
         :param timeout: seconds to wait.
+        :param image: instance_info of another image than :meth:`image`.
         """
-        self._api.update_node(name, instance_info=self.image())
+        self._api.update_node(name, instance_info=image or self.image())
         self.provision(name, 'active', 'active', stage, timeout,
                        config_drive={'meta_data': {
                            'uuid': self.node(name).id, 'hostname': name,
