@@ -623,7 +623,7 @@ def product(steps):
 
 
 def sample(cases, seed, size):
-    """Choose cases that cover each fault at each step, then any.
+    """Choose cases that cover each fault, step and sequence, then any.
 
     :param seed: of the choice, to be printed.
     :param size: how many there are to be at least.
@@ -632,7 +632,7 @@ def sample(cases, seed, size):
     random.Random(seed).shuffle(cases)
     chosen, rest, covered = [], [], set()
     for case in cases:
-        pair = (case.fault, case.step)
-        (rest if pair in covered else chosen).append(case)
-        covered.add(pair)
+        shown = {case.fault, case.step, case.sequence}
+        (rest if shown <= covered else chosen).append(case)
+        covered |= shown
     return chosen + rest[:max(0, size - len(chosen))]

@@ -141,6 +141,7 @@ def test_trial(project):
     assert rows['rescue']['Found'].startswith('rescued in')
 
 
+@pytest.mark.full
 def test_trial_for_a_conductor(project):
     """Its credentials make the machine."""
     code, rows = project.check('--config-file',
@@ -246,6 +247,7 @@ def test_server(project, network):
             compute.wait_for_delete(server)
 
 
+@pytest.mark.full
 def test_environment(project, tmp_path):
     path = tmp_path / 'environment.yaml'
     path.write_text('''

@@ -215,6 +215,7 @@ def provisioning_device():
         system.run(['ip', 'link', 'delete', name])
 
 
+@pytest.mark.full
 def test_nodes_of_another_cloud(stack, provisioning_device):
     tenant = stack.deployment.cloud
     network = tenant.network.create_network(

@@ -33,7 +33,7 @@ from tests import projects
 
 pytestmark = pytest.mark.newest
 
-INTERRUPTIONS = int(os.environ.get('QUINTUPLEO_INTERRUPTIONS', '1'))
+INTERRUPTIONS = int(os.environ.get('QUINTUPLEO_INTERRUPTIONS', 4))
 EXTERNAL = 'environments-external'
 NAME = 'functional'
 FILE = f'''
@@ -239,6 +239,7 @@ def test_enrolment(project):
                 nodes.delete_node(node.id)
 
 
+@pytest.mark.full
 def test_conversion(project):
     """Nodes of a virtual BMC are found by what Neutron knows of them."""
     project.create(path=project.write('one.yaml', '''
@@ -259,6 +260,7 @@ def test_conversion(project):
     assert 'hidden-word' not in done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_two_projects(project):
     """One name in two projects is two environments."""
     path = project.write('small.yaml', '''
@@ -350,6 +352,7 @@ def test_sweep(project):
         'show', NAME, check=False).stderr
 
 
+@pytest.mark.full
 def test_interruptions(project):
     """A creation that is killed at any moment is gone on with, or removed."""
     seed = int(os.environ.get('QUINTUPLEO_SEED', random.randrange(10 ** 6)))
@@ -410,6 +413,7 @@ def test_what_a_server_has_lost_it_gets_again(project):
     assert not ports[f'{NAME}-a-0-1'].fixed_ips
 
 
+@pytest.mark.full
 def test_hypervisor_type(project):
     """Nova's scheduler takes the images' word for it."""
     path = project.write('kind.yaml', 'roles: {a: {flavor: tiny, '
