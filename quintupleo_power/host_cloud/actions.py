@@ -23,6 +23,7 @@ from oslo_log import log
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import looks
 from quintupleo_power.host_cloud import pace
+from quintupleo_power.host_cloud import records
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
@@ -139,8 +140,6 @@ class Actions:
     EVENT_LAG = 5.0
     # A request whose connection was cut may still be on its way.
     ARRIVAL_LAG = 3.0
-    # Rows of a server's actions that are looked through for one.
-    LATEST = 10
     # How often an action is sent in the hope that the one before is over.
     TRIES = 3
     # Actions that are sent to the host cloud at the same time. Nova answers
@@ -254,6 +253,7 @@ class Actions:
         :returns: the :class:`servers.Server` after the action.
         :raises: ActionFailed if Nova took it and did not do it,
             ActionTimeout if it did not end in time,
+            OutcomeUnknown if nothing proves that it was done,
             or another HostCloudError.
         """
         server, action = under_way.server, under_way.action
@@ -262,27 +262,21 @@ class Actions:
             waits or self._pace.waits(action.value, place),
             functools.partial(_proves_end, under_way))
         seen, took = watched.server, time.monotonic() - under_way.begun
-        # A state that it was not in before is proof enough.
-        failure = (None if _is_reached(under_way, seen)
-                   and not under_way.was_reached else
-                   self._failure(server.id, action.value,
-                                 under_way.request_id, deadline,
-                                 must_tell=action in _ONCE))
-        if failure:
-            raise errors.ActionFailed(
-                f'Nova could not {action.value} server {server.id}: '
-                f'{seen.fault or failure}')
+        doubt = self._doubt(under_way, seen, deadline)
         if action is transitions.Action.REBUILD and not _is_reached(
                 under_way, seen):
             # Nova shows what it has rebuilt of a stopped server as running
             # for a moment; its record ends after the stop.
             seen = self._watch(server.id, action.value, deadline,
                                self._pace.waits('event')).server
+            doubt = doubt and self._doubt(under_way, seen, deadline)
         if not _is_reached(under_way, seen):
             raise errors.ActionFailed(
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
                 f"{seen.fault or 'its console log may tell why'}")
+        if doubt:
+            raise doubt
         # What it takes among many tells nothing of what one alone takes.
         if not watched.shared:
             self._pace.record(
@@ -299,7 +293,7 @@ class Actions:
         :param server: a :class:`servers.Server`.
         :raises: Conflict if the server is in no state for it,
             ActionFailed if Nova took it and did not do it,
-            OutcomeUnknown if it is not known whether it was sent,
+            OutcomeUnknown if it is not known whether it was sent or done,
             or another HostCloudError.
         """
         try:
@@ -312,8 +306,9 @@ class Actions:
             raise
         except errors.PASSING as exc:
             raise _unknown(server.id, _NMI, exc)
-        failure = self._failure(server.id, _NMI, request_id,
-                                time.monotonic() + self.EVENT_LAG)
+        failure = self._failure(server, _NMI, 'trigger_crash_dump',
+                                request_id,
+                                time.monotonic() + 2 * self.EVENT_LAG)
         if failure:
             raise errors.ActionFailed(
                 f'Nova could not inject an NMI into server {server.id}: '
@@ -383,36 +378,17 @@ class Actions:
         sure_at = time.monotonic() + self.ARRIVAL_LAG
         try:
             found = _wait_for(
-                lambda: self._latest(server, _ONCE[action]),
+                lambda: records.latest(self._compute, server, _ONCE[action]),
                 lambda found: found or time.monotonic() >= sure_at,
                 self._pace.waits('arrival'), deadline)
         except (_NotInTime, errors.HostCloudError):
             raise _unknown(server.id, action.value, error)
         if not found:
             raise error
-        began, request_id = found[0]
-        if _second(server.updated) in ('', began):
+        if not records.is_later(found[0], server):
             # It may have been the last of the changes that were known.
             raise _unknown(server.id, action.value, error)
-        return request_id
-
-    def _latest(self, server, word):
-        """Read the latest of some actions, begun since a server was read.
-
-        :param word: what Nova's records call the action.
-        :returns: list of (second, request's identifier), newest first.
-        """
-        # Newest first; older versions know no limit and answer with all.
-        limit = ({'limit': self.LATEST}
-                 if self._compute.microversion >= (2, 58) else {})
-        rows = self._compute.get(
-            f'/servers/{server.id}/os-instance-actions', 'instanceActions',
-            list, **limit)
-        known = _second(server.updated)
-        found = [(_second(row.get('start_time')) or known,
-                  row.get('request_id'))
-                 for row in rows if row.get('action') == word]
-        return [each for each in found if each[0] >= known]
+        return found[0].get('request_id')
 
     def _watch(self, server_id, name, deadline, waits, proves=None):
         """Look at a server until it has no task in progress.
@@ -454,40 +430,96 @@ class Actions:
         while True:
             yield 0 if self._looks.are_shared() else next(waits)
 
-    def _failure(self, server_id, name, request_id, deadline,
-                 must_tell=False):
-        """Read from Nova's own record why an action failed.
+    def _doubt(self, under_way, seen, deadline):
+        """Look whether something proves that an action was done.
+
+        Where neither a change of the server does nor, of a snapshot, its
+        image (:meth:`snapshots.Snapshots.finish`), Nova's record of it has
+        to; where the state shows a failure, the record shows why.
+
+        :param seen: the :class:`servers.Server` without a task.
+        :returns: None, or the OutcomeUnknown if nothing does.
+        :raises: ActionFailed if the record shows that it failed.
+        """
+        server, action = under_way.server, under_way.action
+        is_reached = _is_reached(under_way, seen)
+        if is_reached and _is_proved(under_way, seen):
+            return None
+        if not is_reached or action is transitions.Action.SNAPSHOT:
+            deadline = min(deadline, time.monotonic() + self.EVENT_LAG)
+        try:
+            failure = self._failure(
+                server, action.value, _ONCE.get(action, action.value),
+                under_way.request_id, deadline,
+                needs_end=action is transitions.Action.REBUILD)
+        except errors.OutcomeUnknown as exc:
+            return None if action is transitions.Action.SNAPSHOT else exc
+        if failure:
+            raise errors.ActionFailed(
+                f'Nova could not {action.value} server {server.id}: '
+                f'{seen.fault or failure}')
+        return None
+
+    def _failure(self, server, name, word, request_id, deadline,
+                 needs_end=False):
+        """Read from Nova's own record whether an action failed, and why.
+
+        Nova records a failure before it clears the task. Where it shows no
+        events or, by policy, no records at all, there is no more to know than
+        that it took the action and shows no failure.
 
         :param name: what it is that was asked for.
-        :param must_tell: whether nothing else tells how it ended.
-        :returns: a sentence, or None if it did not fail, or if the record
-            does not tell: then the server's state has to.
-        :raises: OutcomeUnknown if neither can tell.
+        :param word: what Nova's records call it.
+        :param needs_end: whether only a record that has ended is proof.
+        :returns: a sentence, or None if it did not fail.
+        :raises: OutcomeUnknown if that cannot be found out.
         """
-        path = f'/servers/{server_id}/os-instance-actions/{request_id}'
-        ends_by = time.monotonic() + self.EVENT_LAG
-        try:
-            record = _wait_for(
-                lambda: self._compute.get(path, 'instanceAction'),
-                lambda record: (_has_ended(record)
-                                or time.monotonic() >= ends_by),
-                self._pace.waits('event'),
-                deadline if must_tell else min(deadline, ends_by))
-        except (errors.NotFound, errors.Forbidden):
-            record = {}
-        except _NotInTime as late:
-            if must_tell and isinstance(late.args[0], Exception):
-                raise _unknown(server_id, name, late.args[0])
-            record = {}
-        if not _has_ended(record):
-            LOG.debug('Nova does not tell how %(request)s of server '
-                      '%(server)s ended',
-                      {'request': request_id, 'server': server_id})
-        for event in _events(record):
-            if event.get('result') == 'Error':
-                return (event.get('details')
-                        or f"{event.get('event')} ended with an error")
+        record, in_time = self._last_record(server, name, word, request_id,
+                                            deadline)
+        failure = records.failure(record)
+        if failure or records.has_ended(record):
+            return failure
+        if needs_end or not in_time or not (
+                record is None or records.is_row(record)):
+            raise _unknown(server.id, name,
+                           'Nova shows no record that it has ended')
+        if record is None:
+            LOG.warning(
+                'Nova does not permit to read its records of actions '
+                '(os_compute_api:os-instance-actions:show), and whether the '
+                '%(name)s of server %(server)s has failed is judged by the '
+                'state of the server alone',
+                {'name': name, 'server': server.id})
         return None
+
+    def _last_record(self, server, name, word, request_id, deadline):
+        """Read Nova's record of an action until it shows the end.
+
+        One that shows no event is the last one, too, when it has stayed so
+        for :data:`EVENT_LAG`.
+
+        :returns: (what :func:`records.find` returns, whether it is the last
+            one).
+        :raises: OutcomeUnknown if it cannot be read.
+        """
+        shown, since = {}, time.monotonic()
+
+        def is_over(record):
+            nonlocal shown, since
+            if record != shown:
+                shown, since = record, time.monotonic()
+            return records.has_ended(record) or (
+                not records.events(record)
+                and time.monotonic() - since >= self.EVENT_LAG)
+
+        try:
+            return _wait_for(
+                lambda: records.find(self._compute, server, word, request_id),
+                is_over, self._pace.waits('event'), deadline), True
+        except _NotInTime as late:
+            if isinstance(late.args[0], Exception):
+                raise _unknown(server.id, name, late.args[0])
+            return late.args[0], False
 
 
 def _proves_end(under_way, seen):
@@ -502,6 +534,17 @@ def _proves_end(under_way, seen):
             and _is_reached(under_way, seen))
 
 
+def _is_proved(under_way, seen):
+    """Whether a server that is where an action leads to proves its success.
+
+    It does if it was elsewhere before. A rebuild is proved by a new time of
+    launch, which Nova sets with the end of the task that spawns the guest.
+    """
+    if under_way.action is transitions.Action.REBUILD:
+        return (seen.launched_at or '') > (under_way.server.launched_at or '')
+    return not under_way.was_reached
+
+
 def _is_reached(under_way, seen):
     return transitions.reached(under_way.action, seen.state,
                                under_way.begun_in)
@@ -512,20 +555,3 @@ def _unknown(server_id, name, why):
         f'Whether server {server_id} got the {name} is not known '
         f'({why}): look at "openstack server event list {server_id}" before '
         'asking for it again')
-
-
-def _second(moment):
-    """Cut one of Nova's times; a server's has a time zone, a record's not."""
-    return moment[:19] if isinstance(moment, str) else ''
-
-
-def _events(record):
-    """The events of an action's record, as far as it has the right form."""
-    events = record.get('events')
-    return [event for event in events if isinstance(event, dict)] if (
-        isinstance(events, list)) else []
-
-
-def _has_ended(record):
-    events = _events(record)
-    return bool(events) and all(event.get('finish_time') for event in events)

@@ -12,6 +12,7 @@
 
 """Nova's own records of what was done with a server."""
 
+import contextlib
 import math
 
 from oslo_utils import timeutils
@@ -20,6 +21,14 @@ from quintupleo_power.host_cloud import errors
 
 # Seconds that a clock may be off by which a reading is told to be an old one.
 CLOCK_SKEW = 30.0
+
+# Rows of a server's actions that are looked through for one.
+LATEST = 10
+
+# The first compute API that shows the events of an action to its owner.
+EVENTS_MICROVERSION = (2, 51)
+# The first one that knows a limit of rows; older ones answer with all.
+LIMIT_MICROVERSION = (2, 58)
 
 _SECONDS = len('2026-01-01T00:00:00')
 
@@ -115,6 +124,114 @@ def begun_since(compute, server, action, moment):
     return next((row.get('request_id') for row in rows
                  if row['action'] == action and _began_since(row, moment)),
                 None)
+
+
+def latest(compute, server, word):
+    """Read the latest of some actions, begun since a server was read.
+
+    :param compute: the compute :class:`service.Service`.
+    :param server: the :class:`servers.Server` as it was read.
+    :param word: what Nova's records call the action.
+    :returns: rows of ``os-instance-actions``, newest first.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    limit = ({'limit': LATEST} if compute.microversion >= LIMIT_MICROVERSION
+             else {})
+    rows = compute.get(f'/servers/{server.id}/os-instance-actions',
+                       'instanceActions', list, **limit)
+    known = _cut(server.updated)
+    return [row for row in rows if row.get('action') == word
+            and (_cut(row.get('start_time')) or known) >= known]
+
+
+def is_later(row, server):
+    """Tell whether an action began after a server's last change, as read.
+
+    :param row: a row of ``os-instance-actions``.
+    :param server: the :class:`servers.Server` as it was read.
+    :returns: True, or False if it may have been that change.
+    """
+    known = _cut(server.updated)
+    return known not in ('', _cut(row.get('start_time')) or known)
+
+
+def find(compute, server, word, request_id):
+    """Read Nova's record of one action.
+
+    :param compute: the compute :class:`service.Service`.
+    :param server: the :class:`servers.Server` as it was before the action.
+    :param word: what Nova's records call it.
+    :param request_id: identifier of the request for it, None if that is not
+        known.
+    :returns: the record; only its row in the list of them if no more is
+        shown; {} if there is none, which may just not have come to where it
+        is read from; None if Nova's policy permits neither.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    path = f'/servers/{server.id}/os-instance-actions/{request_id}'
+    try:
+        if request_id:
+            with contextlib.suppress(errors.NotFound, errors.Forbidden):
+                record = compute.get(path, 'instanceAction')
+                return record if compute.microversion < (
+                    EVENTS_MICROVERSION) else {'events': [], **record}
+        rows = latest(compute, server, word)
+    except errors.NotFound:
+        return {}
+    except errors.Forbidden:
+        return None
+    return next((row for row in rows if (
+        row.get('request_id') == request_id if request_id
+        else is_later(row, server))), {})
+
+
+def failure(record):
+    """Tell why an action failed.
+
+    :param record: what :func:`find` returned.
+    :returns: a sentence; None if the record shows no failure.
+    """
+    for event in events(record):
+        if event.get('result') == 'Error':
+            return (event.get('details')
+                    or f"{event.get('event')} ended with an error")
+    message = (record or {}).get('message')
+    return message and f'its record says "{message}"'
+
+
+def events(record):
+    """Give the events of an action's record, as far as these have the form.
+
+    :param record: what :func:`find` returned.
+    :returns: list of dicts.
+    """
+    found = (record or {}).get('events')
+    return [event for event in found if isinstance(event, dict)] if (
+        isinstance(found, list)) else []
+
+
+def has_ended(record):
+    """Tell whether a record shows that its action has ended.
+
+    :param record: what :func:`find` returned.
+    :returns: True or False.
+    """
+    found = events(record)
+    return bool(found) and all(event.get('finish_time') for event in found)
+
+
+def is_row(record):
+    """Tell whether a record is one of a list, which shows no events.
+
+    :param record: what :func:`find` returned.
+    :returns: True or False.
+    """
+    return bool(record) and 'events' not in record
+
+
+def _cut(moment):
+    """Cut one of Nova's times; a server's has a time zone, a record's not."""
+    return moment[:_SECONDS] if isinstance(moment, str) else ''
 
 
 def _began_since(row, moment):

@@ -676,7 +676,10 @@ class FakeHostCloud(fixtures.Fixture):
         if path[2:3] == ['os-instance-actions']:
             if path[3] not in self.events:
                 return _nova_error(context, 404, 'Action not found')
-            return {'instanceAction': self.events[path[3]]}
+            return {'instanceAction': {
+                key: value for key, value in self.events[path[3]].items()
+                # By default policy their owner sees them since 2.51.
+                if key != 'events' or not self._before(51)}}
         return {'server': self._server_body(server)}
 
     def _keypair(self, path, request, context):
@@ -899,6 +902,8 @@ class FakeHostCloud(fixtures.Fixture):
         details, *_ = self._action_errors.pop('trigger_crash_dump', (None,))
         self.events[context.headers['x-openstack-request-id']] = {
             'action': 'trigger_crash_dump', 'instance_uuid': server.id,
+            'request_id': context.headers['x-openstack-request-id'],
+            'message': 'Error' if details else None,
             'start_time': self._moment(), 'events': [{
                 'event': 'compute_trigger_crash_dump',
                 'start_time': '2026-01-01T00:00:00.000000',

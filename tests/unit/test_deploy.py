@@ -403,6 +403,19 @@ class FailuresTestCase(DeployTestCase):
         self.node.save()
         self.assert_deployed()
 
+    def test_failed_rebuild_without_a_record_is_no_deployment(self):
+        for answer in (403, 404):
+            self.host_cloud.stop_failing()
+            self.host_cloud.fail('GET', '/os-instance-actions', answer,
+                                 times=10 ** 6)
+            self.host_cloud.fail_action('rebuild', 'Out of rabbits')
+            self.assert_failed(self.server.id, 'rebuild is not known')
+            self.assertEqual('what the machine wrote', self.server.content)
+            self.node.set_driver_internal_info('is_whole_disk_image', True)
+            self.node.save()
+        # Nova's time of the launch is proof enough.
+        self.assert_deployed()
+
     def test_refused_rebuild(self):
         self.host_cloud.fail('POST', '/action$', (
             400, "Flavor's disk is too small for requested image."))

@@ -19,6 +19,7 @@ tests/functional/test_faults.py; what that found is kept here by name.
 import dataclasses
 import datetime
 from email import utils as email_utils
+import logging
 from unittest import mock
 
 import fixtures
@@ -174,15 +175,110 @@ class LostRebootTestCase(FaultTestCase):
         self.reboot()
         self.assert_sent('hard reboot')
 
-    def test_action_that_shows_no_events_in_its_record_is_known_by_the_state(
-            self):
-        for record in ({}, {'events': 'none'}, {'events': [None]}):
-            self.host_cloud.forget_requests()
-            self.host_cloud.fail('GET', '/os-instance-actions/',
-                                 {'instanceAction': record}, times=10 ** 6)
+
+class RebootProofTestCase(FaultTestCase):
+    """A reboot ends where it began: only Nova's record shows a failure."""
+
+    RECORD = '/os-instance-actions/'
+    ANY_RECORD = '/os-instance-actions'
+
+    def hide(self, answer, path=RECORD, **kwargs):
+        self.host_cloud.forget_requests()
+        self.host_cloud.stop_failing()
+        self.host_cloud.fail('GET', path, answer, **kwargs)
+
+    def hide_request_ids(self):
+        serve = self.host_cloud._serve
+
+        def without(request, context):
+            answer = serve(request, context)
+            if request.path.endswith('/action'):
+                del context.headers['x-openstack-request-id']
+            return answer
+
+        self.host_cloud._serve = without
+
+    def fail_reboot(self, *parts):
+        self.clock.now += 60
+        self.host_cloud.fail_action('hard reboot', 'Out of rabbits')
+        self.assert_says(self.refused(self.reboot), self.server.id, *parts)
+        self.assert_sent('hard reboot')
+        # No plan was made for the next one.
+        self.host_cloud._action_errors.clear()
+
+    def fail_unknown(self):
+        self.fail_reboot('got the hard reboot is not known',
+                         'openstack server event list')
+
+    def test_failure_whose_record_is_not_there_at_once(self):
+        for status in (403, 404):
+            for times in (1, 4):
+                self.hide(status, self.ANY_RECORD, times=times)
+                self.fail_reboot('Out of rabbits')
+
+    def test_refusal_after_long_failures_is_believed_no_sooner(self):
+        self.hide(503, self.ANY_RECORD, times=30)
+        self.host_cloud.fail('GET', self.ANY_RECORD, 403)
+        self.fail_reboot('Out of rabbits')
+
+    def test_failure_that_only_the_list_shows(self):
+        for status in (403, 404):
+            self.hide(status, times=10 ** 6)
+            self.fail_reboot('its record says "Error"')
+
+    def test_failure_on_a_compute_api_that_shows_no_events(self):
+        self.host_cloud.microversion = '2.50'
+        self.forget_clouds()
+        self.hide(404, self.ANY_RECORD)
+        self.fail_reboot('its record says "Error"')
+
+    def test_failure_whose_request_has_no_identifier(self):
+        self.hide_request_ids()
+        self.fail_reboot('could not hard reboot')
+
+    def test_record_that_never_comes(self):
+        self.hide(404, self.ANY_RECORD, times=10 ** 6)
+        self.fail_unknown()
+
+    def test_record_that_shows_no_events(self):
+        for record in ({}, {'events': 'none'}, {'events': [None]},
+                       {'events': []}):
+            self.hide({'instanceAction': record}, times=10 ** 6)
+            self.fail_unknown()
+
+    def test_record_that_never_ends(self):
+        self.hide({'instanceAction': {'events': [{'finish_time': None}]}},
+                  times=10 ** 6)
+        self.fail_unknown()
+
+    def test_success_whose_record_is_not_there_at_once(self):
+        for status in (403, 404, 503):
+            self.hide(status, self.ANY_RECORD, times=4)
             self.reboot()
             self.assert_sent('hard reboot')
-            self.host_cloud.stop_failing()
+
+    def test_success_on_a_compute_api_that_shows_no_events(self):
+        self.host_cloud.microversion = '2.50'
+        self.forget_clouds()
+        self.reboot()
+        self.assert_sent('hard reboot')
+
+    def test_success_whose_request_has_no_identifier(self):
+        self.hide_request_ids()
+        self.reboot()
+        self.assert_sent('hard reboot')
+
+    def test_policy_that_shows_no_records_is_told_of(self):
+        logger = self.useFixture(fixtures.FakeLogger(
+            'quintupleo_power.host_cloud.actions', level=logging.WARNING))
+        self.useFixture(fixtures.MockPatchObject(
+            logging.getLogger('quintupleo_power.host_cloud.actions'),
+            'disabled', False))
+        self.hide(403, self.ANY_RECORD, times=10 ** 6)
+        self.reboot()
+        self.assert_sent('hard reboot')
+        self.assertIn('os_compute_api:os-instance-actions:show',
+                      logger.output)
 
 
 class LostActionTestCase(FaultTestCase):

@@ -492,14 +492,32 @@ class NmiTestCase(ManagementTestCase):
         self.refused('429', 'try again later')
         self.assertEqual([], self.host_cloud.sent)
 
-    def test_record_that_is_not_shown_is_no_failure(self):
-        for status in (403, 404):
-            self.host_cloud.fail('GET', '/os-instance-actions/', status)
+    def test_record_that_is_not_there_at_once(self):
+        for status in (403, 404, 503):
+            self.host_cloud.fail('GET', '/os-instance-actions', status,
+                                 times=4)
             self.call('inject_nmi')
+            self.host_cloud.fail('GET', '/os-instance-actions', status,
+                                 times=4)
+            self.host_cloud.fail_action('trigger_crash_dump', 'No such thing')
+            self.refused('could not inject an NMI', 'No such thing')
 
-    def test_record_that_never_ends_keeps_nobody_waiting(self):
-        self.host_cloud.fail('GET', '/os-instance-actions/', {
-            'instanceAction': {'events': [{'finish_time': None}]}}, times=999)
-        begun = self.clock.now
+    def test_policy_that_shows_no_records(self):
+        self.host_cloud.fail('GET', '/os-instance-actions', 403, times=999)
         self.call('inject_nmi')
-        self.assertLess(self.clock.now - begun, 20)
+
+    def test_compute_api_that_shows_no_events(self):
+        self.host_cloud.microversion = '2.50'
+        self.call('inject_nmi')
+        self.host_cloud.fail_action('trigger_crash_dump', 'No such thing')
+        self.refused('could not inject an NMI', 'its record says "Error"')
+
+    def test_record_that_never_comes_or_ends_keeps_nobody_waiting(self):
+        for answer in (404, 503, {
+                'instanceAction': {'events': [{'finish_time': None}]}}):
+            self.host_cloud.fail('GET', '/os-instance-actions', answer,
+                                 times=999)
+            begun = self.clock.now
+            self.refused('the NMI is not known', 'server event list')
+            self.assertLess(self.clock.now - begun, 20)
+            self.host_cloud.stop_failing()

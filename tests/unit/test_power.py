@@ -516,8 +516,8 @@ class TroubleTestCase(PowerTestCase):
         self.reboot()
         self.assertEqual(3, self.count('/os-instance-actions/'))
 
-    def test_cloud_that_shows_no_events_is_judged_by_the_server(self):
-        self.host_cloud.fail('GET', '/os-instance-actions/', 403, times=99)
+    def test_cloud_that_shows_no_records_is_judged_by_the_server(self):
+        self.host_cloud.fail('GET', '/os-instance-actions', 403, times=99)
         self.set_power(states.POWER_OFF)
         self.assert_server_is('stopped', SHUTDOWN)
         self.host_cloud.fail_action('start', 'not shown')

@@ -218,6 +218,15 @@ class TakeFaultsTestCase(SnapshotTestCase):
         # It runs as it did before.
         self.assert_sent('stop', 'snapshot', 'start')
 
+    def test_without_a_record_the_image_tells(self):
+        for answer in (403, 404, 503, {'instanceAction': {'events': []}}):
+            self.host_cloud.stop_failing()
+            self.host_cloud.fail('GET', '/os-instance-actions', answer,
+                                 times=10 ** 6)
+            self.host_cloud.fail_action('snapshot', 'Quota exceeded')
+            self.assert_refused('snapshot', 'made no image')
+            self.snapshot(f'after-{self.clock.now:.0f}')
+
     def test_image_that_never_gets_its_content(self):
         end = self.host_cloud._end_snapshot
         self.host_cloud._end_snapshot = lambda server, failed: None
@@ -411,6 +420,12 @@ class RestoreTestCase(SnapshotTestCase):
         self.assertEqual(1, len(self.server.volumes))
         self.restore()
         self.assert_restored()
+
+    def test_failed_rebuild_without_a_record_leaves_the_volumes_alone(self):
+        self.host_cloud.fail('GET', '/os-instance-actions', 403, times=99)
+        self.host_cloud.fail_action('rebuild', 'Out of rabbits')
+        self.assert_refused('restore', 'is not known')
+        self.assertEqual(['spoilt', 'spoilt'], self.volume_contents())
 
     def test_failed_rebuild_leaves_the_volumes_alone(self):
         self.host_cloud.fail_action('rebuild', 'Out of rabbits')

@@ -323,6 +323,61 @@ class FaultsTestCase(WipeTestCase):
         self.assert_says(self.refused(self.wipe), 'Out of rabbits')
         self.assert_sent('rebuild')
 
+    def hide_records(self):
+        """Hide Nova's records of actions, in each way in which it may."""
+        self.config(image_timeout=60, group='quintupleo')
+        for path in ('/os-instance-actions/', '/os-instance-actions'):
+            for answer in (404, 403, 503, {'instanceAction': {}},
+                           {'instanceAction': {'events': []}}):
+                self.host_cloud.stop_failing()
+                self.host_cloud.forget_requests()
+                self.host_cloud.fail('GET', path, answer, times=10 ** 6)
+                yield answer
+
+    def test_failed_rebuild_without_a_record_is_no_wipe(self):
+        for _ in self.hide_records():
+            self.host_cloud.fail_action('rebuild', 'Out of rabbits')
+            self.set_node(provision_state=states.CLEANING,
+                          target_provision_state=states.MANAGEABLE,
+                          maintenance=False)
+            with self.acquire() as task:
+                cleaning.do_node_clean(
+                    task, [{'interface': 'management', 'step': 'wipe_disk'}],
+                    disable_ramdisk=True)
+            self.node.refresh()
+            self.assertEqual(states.CLEANFAIL, self.node.provision_state)
+            self.assert_says(self.node.last_error, self.server.id)
+            self.assert_sent('rebuild')
+            self.assertEqual('what the machine wrote', self.server.content)
+
+    def test_what_to_do_about_a_rebuild_that_is_not_known(self):
+        self.host_cloud.fail('GET', '/os-instance-actions', 403,
+                             times=10 ** 6)
+        self.host_cloud.fail_action('rebuild', 'Out of rabbits')
+        self.assert_says(self.refused(self.wipe), self.server.id,
+                         'got the rebuild is not known',
+                         'openstack server event list')
+
+    def test_failed_rebuild_whose_record_is_not_there_at_once(self):
+        for status in (403, 404, 503):
+            self.host_cloud.forget_requests()
+            self.host_cloud.fail('GET', '/os-instance-actions', status,
+                                 times=4)
+            self.host_cloud.fail_action('rebuild', 'Out of rabbits')
+            self.assert_says(self.refused(self.wipe), 'Out of rabbits')
+            self.assert_sent('rebuild')
+
+    def test_rebuild_without_a_record_is_proved_by_the_launch(self):
+        for _ in self.hide_records():
+            self.wipe()
+            self.assert_wiped('rebuild')
+
+    def test_moment_after_a_rebuild_without_a_record(self):
+        self.host_cloud.runs_after_rebuild = True
+        for _ in self.hide_records():
+            self.wipe()
+            self.assert_wiped('rebuild')
+
     def test_lost_answer(self):
         for carried_out in (True, False):
             self.host_cloud.forget_requests()
@@ -462,6 +517,29 @@ class RebuildTestCase(WipeTestCase):
                 'deploy', refuse)
         self.assert_says(error, 'is not fit')
         self.assert_sent()
+
+
+class OldRecordsTestCase(WipeTestCase):
+    """A compute API that shows no events of actions (before 2.51)."""
+
+    def make_host_cloud(self):
+        return host_cloud_fixture.FakeHostCloud(microversion='2.50')
+
+    def test_rebuild_is_proved_by_the_launch(self):
+        self.wipe()
+        self.assert_wiped('rebuild')
+
+    def test_failed_rebuild_is_told(self):
+        self.host_cloud.fail_action('rebuild', 'not shown')
+        self.assert_says(self.refused(self.wipe), 'could not rebuild',
+                         'its record says "Error"')
+
+    def test_row_without_a_failure_is_no_wipe(self):
+        self.host_cloud.fail_action('rebuild', 'not shown')
+        self.host_cloud.fail('GET', '/os-instance-actions/', {
+            'instanceAction': {'action': 'rebuild', 'message': None}},
+            times=99)
+        self.assert_says(self.refused(self.wipe), 'is not known')
 
 
 class OldComputeTestCase(ImageTestCase):
