@@ -194,7 +194,7 @@ def _flavor(seen, server):
 
 def _device(server):
     """What a server boots from, None if its state does not tell."""
-    if server.network_first or server.state.vm_state in (
+    if server.network_first is not False or server.state.vm_state in (
             'error', 'building', 'deleted', 'unknown'):
         return None
     return transitions.device_in_use(server.state).value

@@ -33,6 +33,7 @@ from quintupleo_power import deploy
 from quintupleo_power import drift
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import interrupted
@@ -59,8 +60,9 @@ _begun_at = weakref.WeakKeyDictionary()
 # Tasks in which Ironic was told by an earlier reading that it has to act.
 _told_by_what_is_known = weakref.WeakSet()
 
-# Servers whose power off is known to be slow, so that each is told of once.
-_warned_of = set()
+# Servers whose power off was looked at, so that a slow one is told of once a
+# day.
+_warned_of = cache.Cache(86400.0)
 
 
 class QuintupleoPower(base.PowerInterface):
@@ -220,6 +222,9 @@ def _require_usable(task, info, host, server):
     :raises: InvalidParameterValue if a setting is wrong.
     """
     _require_no_refusal(server)
+    # Where it is not known, a rescue is refused when one is planned.
+    if server.network_first is None and not task.shared:
+        return
     if not server.network_first:
         # Deployed by rebuild, a node does without PXE.
         if not isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
@@ -252,10 +257,14 @@ def _require_rescue(host, server):
 
 def _warn_of_a_slow_stop(node, host, server):
     """Tell once of a server whose own disk runs long at each power off."""
-    if server.id in _warned_of:
+    if _warned_of.get(server.id):
         return
-    _warned_of.add(server.id)
-    seconds = host.shutdown_timeout(server)
+    try:
+        seconds = host.shutdown_timeout(server)
+    except errors.HostCloudError:
+        # A warning less must not stop anything.
+        return
+    _warned_of.put(server.id, True)
     if seconds != 0:
         LOG.warning(
             'Node %(node)s: Nova waits %(seconds)s for the guest of server '

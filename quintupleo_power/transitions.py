@@ -279,6 +279,11 @@ REFUSALS = {
 NO_CDROM = ('it is a network-first server, which boots no virtual media: use '
             'boot_interface ipxe, or make it a server that can be rescued')
 
+BOOT_NOT_KNOWN = (
+    'whether it is a network-first server, which is not to be rescued, is not '
+    'known, as the host cloud does not show the volumes that it boots from: '
+    'try again later, or have these credentials permitted to read them')
+
 LOCKED = ('it is locked{reason}: run "openstack server unlock" as whoever '
           'locked it')
 
@@ -316,7 +321,8 @@ def plan(state, request, device, network_first=False):
     :param request: a :class:`Request`.
     :param device: the wished :class:`Device`.
     :param network_first: whether the server asks the network at each boot by
-        itself: then both devices are a boot of its own, and no rescue.
+        itself: then both devices are a boot of its own, and no rescue. None
+        if that is not known.
     :returns: a tuple of :class:`Action`; empty when nothing is to be done.
     :raises: Refused with the sentence that helps, when no action does.
     """
@@ -331,7 +337,10 @@ def plan(state, request, device, network_first=False):
         if device is Device.CDROM:
             raise Refused(NO_CDROM)
         device = Device.DISK
-    return getattr(row, f'{column}_{"pxe" if device.by_rescue else "disk"}')
+    actions = getattr(row, f'{column}_{"pxe" if device.by_rescue else "disk"}')
+    if network_first is None and Action.RESCUE in actions:
+        raise Refused(BOOT_NOT_KNOWN)
+    return actions
 
 
 def is_certain(state, request, device, network_first=False):

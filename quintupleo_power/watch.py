@@ -25,6 +25,7 @@ from ironic import objects
 from oslo_log import log
 
 from quintupleo_power import drift
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import transitions
 
@@ -43,13 +44,16 @@ _DEPLOYED = frozenset((
     states.UNRESCUING, states.UNRESCUEFAIL,
     states.SERVICING, states.SERVICEWAIT, states.SERVICEFAIL))
 
+# Seconds for which these are kept.
+_MAX_AGE = 86400.0
+
 # Sentences that were told by this conductor, by node.
-_told = {}
+_told = cache.Cache(_MAX_AGE)
 
 # What Nova recorded about a launch, by node: that does not change any more;
 # and the snapshot that the server was launched from.
-_records = {}
-_snapshots = {}
+_records = cache.Cache(_MAX_AGE)
+_snapshots = cache.Cache(_MAX_AGE)
 
 _SECONDS = len('2026-01-01T00:00:00')
 
@@ -69,7 +73,8 @@ def before_action(node, host, server):
     :param node: an Ironic node, locked; is not saved.
     :param host: its :class:`quintupleo_power.host_cloud.cloud.HostCloud`.
     :param server: its server.
-    :raises: Refused if it is not the server that the node's system is on.
+    :raises: Refused if it is not the server that the node's system is on, or
+        what :func:`find_in` raises.
     """
     finding = find_in(node, host, server)
     if finding is None:
@@ -118,8 +123,20 @@ def find(task, info, host, server):
     :param info: the node's settings.
     :param host: its host cloud.
     :param server: its server, as read a few seconds ago at most.
-    :returns: a :class:`drift.Finding`, or None.
+    :returns: a :class:`drift.Finding`; None if there is nothing, or if the
+        host cloud cannot be asked now: then the next look finds it.
     """
+    try:
+        return _find(task, info, host, server)
+    except errors.PASSING as exc:
+        LOG.debug('What was done to server %(server)s of node %(node)s '
+                  'cannot be found out: %(reason)s',
+                  {'server': server.id, 'node': task.node.uuid,
+                   'reason': exc})
+        return None
+
+
+def _find(task, info, host, server):
     finding = find_in(task.node, host, server)
     if finding is None or _told.get(task.node.uuid) == finding.sentence:
         return finding
@@ -138,6 +155,8 @@ def find_in(node, host, server):
     :param host: its host cloud.
     :param server: its server.
     :returns: a :class:`drift.Finding`, or None.
+    :raises: ServerError or CloudUnreachable if the host cloud cannot be asked
+        what the server was rebuilt from.
     """
     seen = _seen(node)
     if seen is None:
@@ -155,7 +174,7 @@ def tell(node, finding):
     """
     if _told.get(node.uuid) == finding.sentence:
         return
-    _told[node.uuid] = finding.sentence
+    _told.put(node.uuid, finding.sentence)
     LOG.warning('Node %(node)s: %(sentence)s',
                 {'node': node.uuid, 'sentence': finding.sentence})
     conductor_utils.node_history_record(
@@ -165,24 +184,27 @@ def tell(node, finding):
 def _snapshot(node, host, server):
     """Tell which snapshot a server was restored from, if any."""
     key = (server.id, server.launched_at)
-    known_key, known = _snapshots.get(node.uuid, (None, None))
+    known_key, known = _snapshots.get(node.uuid) or (None, None)
     if key == known_key:
         return known
     try:
         known = host.snapshot_of(server)
+    except errors.PASSING:
+        # A disk that may just have been restored is not to be called lost.
+        raise
     except errors.HostCloudError as exc:
         LOG.debug('The host cloud does not tell what server %(server)s was '
                   'rebuilt from: %(reason)s',
                   {'server': server.id, 'reason': exc})
         return None
-    _snapshots[node.uuid] = key, known
+    _snapshots.put(node.uuid, (key, known))
     return known
 
 
 def _actions(node, host, seen, server):
     """Read what was done with a server, once for each new launch of it."""
     key = (server.id, server.launched_at, seen.updated, seen.request_id)
-    known_key, known = _records.get(node.uuid, (None, None))
+    known_key, known = _records.get(node.uuid) or (None, None)
     if key == known_key:
         return known
     if not seen.updated or not server.updated:
@@ -196,7 +218,7 @@ def _actions(node, host, seen, server):
                   '%(server)s of node %(node)s: %(reason)s',
                   {'server': server.id, 'node': node.uuid, 'reason': exc})
         return None
-    _records[node.uuid] = key, known
+    _records.put(node.uuid, (key, known))
     return known
 
 

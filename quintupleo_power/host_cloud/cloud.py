@@ -23,6 +23,7 @@ from oslo_log import log
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import boot_images
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
@@ -37,6 +38,7 @@ from quintupleo_power.host_cloud import records
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.host_cloud import view
 from quintupleo_power.host_cloud import volumes
+from quintupleo_power import transitions
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -45,6 +47,8 @@ LOG = log.getLogger(__name__)
 # An image's properties hardly ever change; what a rescue does with a stale
 # one is an error of Nova, which makes the driver read it again.
 IMAGE_MAX_AGE = 300.0
+# Nor do those that Cinder keeps with a volume, and what follows from them.
+VOLUME_MAX_AGE = 86400.0
 
 # How many times [quintupleo]server_list_max_age a reading may be old by which
 # an action is planned that Nova refuses where it does not fit. Power sync and
@@ -127,29 +131,6 @@ _LET_THE_AGENT = ("let Ironic's agent clean the node "
                   '(deploy.erase_devices_metadata)')
 
 
-class _Recent:
-    """Values by key, each with the time at which it was read."""
-
-    def __init__(self):
-        self._values = {}
-        self._lock = threading.Lock()
-
-    def put(self, key, value):
-        with self._lock:
-            self._values[key] = (time.monotonic(), value)
-
-    def get(self, key, max_age):
-        with self._lock:
-            read_at, value = self._values.get(key, (None, None))
-        if read_at is None or time.monotonic() - read_at >= max_age:
-            return None
-        return value
-
-    def drop(self, key):
-        with self._lock:
-            self._values.pop(key, None)
-
-
 class HostCloud:
     """Servers and images of one project of a host cloud.
 
@@ -168,7 +149,7 @@ class HostCloud:
         :param network: the network :class:`service.Service`.
         """
         self.title = title
-        self.made_at = self.used_at = time.monotonic()
+        self.made_at = self.used_at = self._catalog_at = time.monotonic()
         self._compute = compute
         self._image = image
         self._volume = volume
@@ -177,12 +158,13 @@ class HostCloud:
         self._view = view.View(compute)
         self.snapshots = snapshots.Snapshots(compute, image, volume)
         self.instance_images = instance_images.InstanceImages(compute, image)
-        self._images = _Recent()
-        # Images that are gone and volumes that are not shown, by identifier.
-        self._hidden = _Recent()
-        # What never changes while a server has these volumes.
-        self._network_first = {}
-        self._volume_images = {}
+        self._images = cache.Cache(IMAGE_MAX_AGE)
+        # Images that are gone and volumes that are not shown: power sync does
+        # not ask for them at each pass, but every request does.
+        self._not_shown = cache.Cache(IMAGE_MAX_AGE)
+        # By the volumes of a server, and its image if it has one.
+        self._network_first = cache.Cache(VOLUME_MAX_AGE)
+        self._volume_images = cache.Cache(VOLUME_MAX_AGE)
 
     def server(self, reference, max_age=0.0):
         """Read a server.
@@ -216,7 +198,7 @@ class HostCloud:
         :raises: NotFound, NotUnique or another HostCloudError.
         """
         return self._complete(self._view.watch(
-            reference, CONF[GROUP].server_list_max_age))
+            reference, CONF[GROUP].server_list_max_age), watching=True)
 
     def settle(self, server, deadline):
         """Wait until nothing is under way on a server.
@@ -394,7 +376,7 @@ class HostCloud:
         :raises: NotFound, NotUnique, UnsuitableImage or another
             HostCloudError.
         """
-        image = self._images.get(reference, IMAGE_MAX_AGE)
+        image = self._images.get(reference)
         if image is None:
             image = images.read(self._image, reference)
             images.check_rescue(image)
@@ -602,6 +584,8 @@ class HostCloud:
         :returns: GiB, or None if it is a volume of which nothing tells.
         :raises: HostCloudError if the host cloud cannot be asked.
         """
+        if server.network_first is None:
+            return None
         if server.image_id and not server.network_first:
             return flavor.disk
         try:
@@ -644,6 +628,8 @@ class HostCloud:
         """
         if server.network_first:
             return None
+        if server.network_first is None:
+            return transitions.BOOT_NOT_KNOWN
         if server.image_id is None and (
                 self._compute.microversion < VOLUME_RESCUE_MICROVERSION):
             return (
@@ -671,6 +657,8 @@ class HostCloud:
         if server.network_first:
             return ('its disk is a volume beside the CD that it boots from, '
                     'and Nova rebuilds only what a server boots from')
+        if server.network_first is None:
+            return transitions.BOOT_NOT_KNOWN
         if server.image_id is None and (
                 self._compute.microversion < VOLUME_REBUILD_MICROVERSION):
             return ('it boots from a volume, which the compute API of the '
@@ -723,8 +711,8 @@ class HostCloud:
         :returns: the image's UUID, or None.
         :raises: HostCloudError if the host cloud cannot be asked.
         """
-        image_id = server.image_id or self._volume_image(server).get(
-            'image_id')
+        image_id = server.image_id or (
+            self._volume_image(server) or {}).get('image_id')
         if image_id is None:
             return None
         try:
@@ -738,9 +726,13 @@ class HostCloud:
 
         :param server: a :class:`servers.Server`.
         :returns: the snapshot's name, or None if it was made otherwise.
-        :raises: HostCloudError if the host cloud cannot be asked.
+        :raises: NotFound if its image is gone, or another HostCloudError if
+            the host cloud cannot be asked.
         """
-        snapshot = snapshots.Snapshot.of_image(self._image_of(server) or {})
+        image = self._image_of(server)
+        if image is None and server.image_id:
+            raise errors.NotFound(f'Image {server.image_id} is gone')
+        snapshot = snapshots.Snapshot.of_image(image or {})
         return snapshot and snapshot.name
 
     def machine_properties(self, server):
@@ -779,8 +771,11 @@ class HostCloud:
             return self._volume_image(server) or None
         return self._image_of(server)
 
-    def _complete(self, server):
+    def _complete(self, server, watching=False):
         """Add to a server what Nova does not tell of it."""
+        if not watching:
+            self._not_shown.drop(server.image_id)
+            self._not_shown.drop(server.volume_ids)
         if not server.volume_ids:
             # Its disk would be a volume if it were network-first.
             return server
@@ -789,28 +784,53 @@ class HostCloud:
         if found is None:
             properties = (self._volume_image(server)
                           if server.image_id is None
-                          else self._image_of(server) or {})
-            found = images.is_network_first(properties)
-            # An ISO without the property may get it yet.
-            if found or properties.get('disk_format') != 'iso':
-                self._network_first[key] = found
+                          else self._image_of(server))
+            if properties is not None:
+                found = images.is_network_first(properties)
+                # An ISO without the property may get it yet.
+                if found or properties.get('disk_format') != 'iso':
+                    self._network_first.put(key, found)
+            elif server.image_id:
+                # It is gone, and may be shared with this project again.
+                found = False
         return dataclasses.replace(server, network_first=found)
 
     def _volume_image(self, server):
-        """Tell the properties of the image that its volumes come from."""
-        if self._hidden.get(server.volume_ids, IMAGE_MAX_AGE):
-            return {}
-        if server.volume_ids not in self._volume_images:
+        """Tell the properties of the image that its volumes come from.
+
+        :returns: dict, empty if they come from none; None if the host cloud
+            does not show the volumes.
+        """
+        if self._not_shown.get(server.volume_ids):
+            return None
+        found = self._volume_images.get(server.volume_ids)
+        if found is None:
             try:
-                self._volume_images[server.volume_ids] = (
-                    volumes.image_properties(self._volume, server.volume_ids))
-            except _NOT_SHOWN as exc:
+                found = self._in_catalog(
+                    volumes.image_properties, self._volume, server.volume_ids)
+            except (*_NOT_SHOWN, errors.NotFound) as exc:
                 LOG.debug('The volumes of server %(server)s cannot be looked '
                           'at: %(reason)s',
                           {'server': server.id, 'reason': exc})
-                self._hidden.put(server.volume_ids, True)
-                return {}
-        return self._volume_images[server.volume_ids]
+                self._not_shown.put(server.volume_ids, True)
+                return None
+            self._volume_images.put(server.volume_ids, found)
+        return found
+
+    def _in_catalog(self, read, service, *args):
+        """Read from a service, by a new catalog if the known one lacks it.
+
+        A catalog comes with a token and is kept as long, which may be hours.
+        """
+        try:
+            return read(service, *args)
+        except errors.CloudMisconfigured:
+            now = time.monotonic()
+            if now - self._catalog_at <= UNREACHABLE_AGE:
+                raise
+            self._catalog_at = now
+            service.sign_in()
+            return read(service, *args)
 
     def shutdown_timeout(self, server):
         """Tell how long Nova waits for a server's guest to shut down.
@@ -835,15 +855,14 @@ class HostCloud:
         :returns: the image, or None if it boots from a volume or its image
             is gone.
         """
-        if server.image_id is None or self._hidden.get(server.image_id,
-                                                       IMAGE_MAX_AGE):
+        if server.image_id is None or self._not_shown.get(server.image_id):
             return None
-        image = self._images.get(server.image_id, IMAGE_MAX_AGE)
+        image = self._images.get(server.image_id)
         if image is None:
             try:
                 image = images.read(self._image, server.image_id)
             except errors.NotFound:
-                self._hidden.put(server.image_id, True)
+                self._not_shown.put(server.image_id, True)
                 return None
             self._images.put(server.image_id, image)
         return image

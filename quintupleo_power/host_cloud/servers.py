@@ -34,7 +34,7 @@ class Server:
     :ivar locked: whether somebody locked it.
     :ivar locked_reason: why, if whoever locked it said so.
     :ivar network_first: whether it asks the network at each boot by itself;
-        :class:`cloud.HostCloud` finds out.
+        :class:`cloud.HostCloud` finds out. None if that is not known.
     :ivar volume_ids: UUIDs of its volumes, in Nova's order.
     :ivar has_tpm: whether its flavor gives it a virtual TPM.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
@@ -57,7 +57,7 @@ class Server:
     state: transitions.ServerState
     locked: bool = False
     locked_reason: str | None = None
-    network_first: bool = False
+    network_first: bool | None = False
     volume_ids: tuple = ()
     has_tpm: bool = False
     fault: str | None = None

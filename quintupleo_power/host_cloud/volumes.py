@@ -24,19 +24,24 @@ def image_properties(volumes, volume_ids):
     :param volume_ids: UUIDs of the server's volumes, as Nova lists them.
     :returns: dict of image properties, named as in Glance; empty if no
         volume that can be booted from was made from an image.
-    :raises: HostCloudError if the host cloud cannot be asked.
+    :raises: NotFound if no volume shows it and one is not shown, or another
+        HostCloudError if the host cloud cannot be asked.
     """
+    not_shown = None
     for volume_id in volume_ids:
         try:
             volume = volumes.get(f'/volumes/{volume_id}', 'volume')
-        except errors.NotFound:
+        except errors.NotFound as exc:
             # Nova may attach volumes that the tenant does not see.
+            not_shown = exc
             continue
         # "true" and "false" in Cinder's API.
         if str(volume.get('bootable')).lower() == 'true':
             properties = volume.get('volume_image_metadata')
             if properties:
                 return properties
+    if not_shown:
+        raise not_shown
     return {}
 
 

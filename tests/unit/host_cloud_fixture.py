@@ -69,6 +69,7 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.deploy',
                'quintupleo_power.disks',
                'quintupleo_power.host_cloud.actions',
+               'quintupleo_power.host_cloud.cache',
                'quintupleo_power.host_cloud.cloud',
                'quintupleo_power.host_cloud.ports',
                'quintupleo_power.host_cloud.instance_images',

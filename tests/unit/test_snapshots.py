@@ -12,6 +12,8 @@
 
 """The steps snapshot, restore and delete_snapshot."""
 
+import contextlib
+
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import cleaning
@@ -20,6 +22,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power import interrupted
+from quintupleo_power import watch
 from tests.unit import nova_model
 from tests.unit import test_power
 
@@ -438,7 +441,8 @@ class RestoreTestCase(SnapshotTestCase):
         self.clock.now += 60
         self.validate()
 
-    def test_by_somebody_else_is_told_as_what_it_is(self):
+    def restore_behind(self):
+        """Let somebody else restore the server of a node with a system."""
         image, = self.images()
         self.set_node(provision_state=states.DEPLOYING)
         self.set_power(states.POWER_ON)
@@ -446,6 +450,32 @@ class RestoreTestCase(SnapshotTestCase):
         self.clock.now += 60
         self.host_cloud.change_behind(self.server, 'rebuild',
                                       image=image['id'])
+
+    def test_by_somebody_else_is_told_once_its_image_is_shown(self):
+        self.restore_behind()
+        for status in (403, 404, 503):
+            self.forget_clouds()
+            watch._snapshots.clear()
+            self.host_cloud.fail('GET', '/images/', status, times=6)
+            with contextlib.suppress(exception.InvalidParameterValue):
+                self.validate()
+            self.host_cloud.stop_failing()
+            self.clock.now += 1
+            self.assert_says(
+                self.assertRaises(exception.InvalidParameterValue,
+                                  self.validate), 'was restored at')
+
+    def test_by_somebody_else_is_no_lost_disk_for_one_failure(self):
+        # Nothing else asks for its image then.
+        self.server.volumes = ()
+        self.restore_behind()
+        self.host_cloud.fail('GET', '/images/', 503, times=4)
+        self.reboot()
+        self.clock.now += 60
+        self.validate()
+
+    def test_by_somebody_else_is_told_as_what_it_is(self):
+        self.restore_behind()
         error = self.assertRaises(exception.InvalidParameterValue,
                                   self.validate)
         self.assert_says(error, 'was restored at', '"before"',

@@ -245,6 +245,21 @@ class PlanTestCase(unittest.TestCase):
                 self.assertEqual(transitions.plan(
                     before, request, Device.DISK), actions)
 
+    def test_server_that_may_be_network_first_is_not_rescued(self):
+        for request, device, situation in itertools.product(
+                Request, Device, SERVED):
+            with self.subTest(request=request, device=device,
+                              situation=situation):
+                before = STATES[situation]
+                planned = transitions.plan(before, request, device)
+                if RESCUE in planned:
+                    self.assertRaisesRegex(
+                        transitions.Refused, 'is not known', transitions.plan,
+                        before, request, device, network_first=None)
+                else:
+                    self.assertEqual(planned, transitions.plan(
+                        before, request, device, network_first=None))
+
     def test_network_first_server_is_not_booted_from_virtual_media(self):
         for request in Request:
             if not request.ends_on:

@@ -145,6 +145,18 @@ class SlowStopTestCase(ValidateTestCase):
         for part in (self.node.uuid, self.server.id, 'waits 30 s'):
             self.assertIn(part, self.log.output)
 
+    def test_image_that_could_not_be_read_is_warned_of_later(self):
+        self.set_timeout('30')
+        # Nothing else reads the image.
+        self.node.deploy_interface = 'quintupleo-rebuild'
+        self.node.save()
+        self.host_cloud.fail('GET', f'/images/{self.server.image}', 503,
+                             times=3)
+        self.validate()
+        self.assertNotIn('waits 30 s', self.log.output)
+        self.validate()
+        self.assertIn('waits 30 s', self.log.output)
+
     def test_timeout_of_the_host_cloud_is_warned_of(self):
         self.validate()
         self.assertIn('waits 60 s or what', self.log.output)

@@ -12,8 +12,12 @@
 
 """What the host cloud tells of servers that boot from volumes."""
 
+import fixtures
 from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import utils as conductor_utils
 
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from tests.unit import base
@@ -115,16 +119,6 @@ class NetworkFirstTestCase(VolumesTestCase):
             task.driver.power.reboot(task)
         self.assertEqual(['hard reboot'], self.host_cloud.sent)
 
-    def test_cloud_without_volume_service(self):
-        self.host_cloud.has_volume_service = False
-        self.assertFalse(self.read(
-            self.add_volume_backed(**NETWORK_FIRST)).network_first)
-
-    def test_volumes_that_may_not_be_seen(self):
-        self.host_cloud.fail('GET', '/volumes/', 403, times=9)
-        self.assertFalse(self.read(
-            self.add_volume_backed(**NETWORK_FIRST)).network_first)
-
     def test_volume_that_is_gone(self):
         server = self.add_volume_backed(**NETWORK_FIRST)
         del self.host_cloud.volumes[server.volumes[1]['id']]
@@ -134,12 +128,139 @@ class NetworkFirstTestCase(VolumesTestCase):
     def test_image_that_is_gone(self):
         server = self.add_network_first()
         del self.host_cloud.images[server.image]
-        self.assertFalse(self.read(server).network_first)
+        self.assertIs(False, self.read(server).network_first)
 
     def test_it_needs_no_rescue_image(self):
         self.use(self.add_network_first())
         self.host_cloud.images.pop(self.rescue_image['id'])
         self.validate()
+
+
+class NotShownTestCase(VolumesTestCase):
+    """What the host cloud does not show is not known, and is asked again."""
+
+    def setUp(self):
+        super().setUp()
+        self.on_volumes = self.add_volume_backed(**NETWORK_FIRST)
+        self.on_image = self.add_network_first()
+        # A rescue would find what it takes.
+        self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
+
+    def watch(self, server):
+        """Read a server as power sync does."""
+        return self.host().watch(server.id)
+
+    def reboot_to_pxe(self, server):
+        self.use(server)
+        self.host_cloud.forget_requests()
+        with self.acquire() as task:
+            task.driver.management.set_boot_device(task, 'pxe')
+            conductor_utils.node_power_action(task, states.REBOOT)
+
+    def assert_boots(self, server):
+        """Check that the server is booted, and not rescued."""
+        self.reboot_to_pxe(server)
+        self.assertEqual(['hard reboot'], self.host_cloud.sent)
+
+    def assert_refused(self, server):
+        """Check that no rescue is sent, and what is."""
+        error = self.assertRaises(exception.DriverOperationError,
+                                  self.reboot_to_pxe, server)
+        self.assert_says(error, self.node.uuid, server.id,
+                         'whether it is a network-first server',
+                         'not known', 'try again later')
+        self.assertEqual([], self.host_cloud.sent)
+        exc = self.assertRaises(exception.InvalidParameterValue,
+                                self.validate)
+        self.assert_says(exc, 'cannot be booted from the network',
+                         'not known')
+        # What takes no rescue goes on.
+        with self.acquire() as task:
+            for state in (states.POWER_OFF, states.POWER_ON):
+                task.driver.management.set_boot_device(task, 'disk')
+                conductor_utils.node_power_action(task, state)
+        self.assertEqual(['stop', 'start'], self.host_cloud.sent)
+
+    def hide_volumes(self, times=10 ** 6):
+        for status in (403, 404):
+            self.host_cloud.stop_failing()
+            self.host_cloud.fail('GET', '/volumes/', status, times=times)
+            yield status
+
+    def test_one_refusal_is_not_remembered(self):
+        for _ in self.hide_volumes(times=2):
+            self.forget_clouds()
+            self.assertIsNone(self.watch(self.on_volumes).network_first)
+            self.host_cloud.stop_failing()
+            self.assertIs(True, self.read(self.on_volumes).network_first)
+            self.assert_boots(self.on_volumes)
+
+    def test_image_that_was_not_shared_for_a_moment(self):
+        self.host_cloud.fail('GET', '/images/', 404)
+        self.assertFalse(self.watch(self.on_image).network_first)
+        self.assert_boots(self.on_image)
+
+    def test_rescue_is_not_sent(self):
+        for _ in self.hide_volumes():
+            self.forget_clouds()
+            self.assert_refused(self.on_volumes)
+            self.host_cloud.stop_failing()
+            self.assert_boots(self.on_volumes)
+
+    def test_catalog_that_lacked_the_service_for_a_moment(self):
+        self.host_cloud.has_volume_service = False
+        self.assertIsNone(self.watch(self.on_volumes).network_first)
+        self.assert_refused(self.on_volumes)
+        self.host_cloud.has_volume_service = True
+        # The token is good for years.
+        self.clock.now += cloud.UNREACHABLE_AGE + 1
+        self.assert_boots(self.on_volumes)
+
+    def test_cloud_without_the_service_is_asked_for_few_tokens(self):
+        self.host_cloud.has_volume_service = False
+        for _ in range(20):
+            self.clock.now += 10
+            self.assertIsNone(self.read(self.on_volumes).network_first)
+        self.assertGreaterEqual(5, sum(
+            request == 'POST /v3/auth/tokens'
+            for request in self.host_cloud.requests))
+
+    def test_power_sync_does_not_ask_for_an_image_that_is_gone(self):
+        del self.host_cloud.images[self.on_image.image]
+        self.watch(self.on_image)
+        self.host_cloud.forget_requests()
+        for _ in range(3):
+            self.clock.now += 60
+            self.assertFalse(self.watch(self.on_image).network_first)
+        self.assertEqual([], [each for each in self.host_cloud.requests
+                              if 'images' in each])
+
+    def test_nothing_is_rebuilt_or_wiped(self):
+        self.config(rebuild_replaces_volumes=True, group='quintupleo')
+        for _ in self.hide_volumes():
+            server = self.read(self.on_volumes)
+            self.assertIn('not known', self.host().rebuild_obstacle(server))
+            self.assertIn('volumes', self.host().wipe_obstacle(server))
+            self.assertIsNone(self.host().root_disk(server, None))
+
+    def test_what_was_read_is_kept_for_a_day(self):
+        self.read(self.on_volumes)
+        for _ in self.hide_volumes():
+            self.assertIs(True, self.read(self.on_volumes).network_first)
+        self.clock.now += cloud.VOLUME_MAX_AGE
+        for _ in self.hide_volumes():
+            self.assertIsNone(self.read(self.on_volumes).network_first)
+
+    def test_as_many_as_there_is_room_for_are_kept(self):
+        self.useFixture(fixtures.MockPatchObject(
+            cache.Cache, 'MAX_SIZE', 2))
+        kept = cache.Cache(10)
+        for number in (1, 2, 1, 3):
+            kept.put(number, number)
+        self.assertEqual([1, None, 3], [kept.get(number)
+                                        for number in (1, 2, 3)])
+        self.clock.now += 10
+        self.assertIsNone(kept.get(3))
 
 
 class BootModeTestCase(VolumesTestCase):
