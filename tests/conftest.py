@@ -1,15 +1,4 @@
-# Licensed under the Apache License, Version 2.0 (the "License"); you may
-# not use this file except in compliance with the License. You may obtain
-# a copy of the License at
-#
-#      http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
-# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
-# License for the specific language governing permissions and limitations
-# under the License.
-
+# SPDX-License-Identifier: Apache-2.0
 """What all tests have in common."""
 
 import signal
@@ -17,11 +6,13 @@ import signal
 import pytest
 
 
-def pytest_sessionstart():
+def pytest_sessionstart(session):
     """Let SIGTERM end tests as Ctrl-C does, which undoes what they made."""
     def end(number, frame):
         # A second one must not stop the undoing, nor be ignored by a child.
         signal.signal(number, lambda *_: None)
-        pytest.exit('told to end by SIGTERM', returncode=128 + number)
+        # A test that catches every exception ends by itself.
+        session.shouldstop = 'told to end by SIGTERM'
+        pytest.exit(session.shouldstop, returncode=128 + number)
 
     signal.signal(signal.SIGTERM, end)
