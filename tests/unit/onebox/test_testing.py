@@ -80,6 +80,23 @@ def test_lines_of_the_second_half_are_marked(tests, capfd):
         '| two', f'| three {tests.state}/second']
 
 
+def test_second_half_undoes_things_when_the_first_is_ended(tests):
+    begun, undone = threading.Event(), []
+
+    def first(lane):
+        assert begun.wait(60)
+        raise SystemExit
+
+    def second(lane):
+        begun.set()
+        with lane.shown.stage('undo'):
+            undone.append(tests._call(['echo', 'undone'], lane, undoes=True))
+
+    with pytest.raises(SystemExit):
+        tests._two_at_once('both', first, second)
+    assert undone == [0]
+
+
 def _shown(tests):
     return tests._shown._stream.getvalue().splitlines()
 
