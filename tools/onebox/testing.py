@@ -239,8 +239,9 @@ class Tests:
 
         showing = threading.Thread(target=show, daemon=True)
         showing.start()
-        # The other one goes on, or undoes things, when this thread has to end.
-        with open(theirs, 'w') as output, futures.ThreadPoolExecutor(1) as pool:
+        # The other one undoes things when this thread has to end.
+        with (open(theirs, 'w') as output,
+              futures.ThreadPoolExecutor(1) as pool):
             lane = Lane(self.state / 'second',
                         progress.Progress(title, stream=output), output)
             other = pool.submit(second, lane)
