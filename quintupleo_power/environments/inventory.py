@@ -17,9 +17,9 @@ import concurrent.futures
 import dataclasses
 import functools
 
+from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
 
-from quintupleo_power.environments import failures
 from quintupleo_power.environments import mark
 from quintupleo_power.environments import plan
 
@@ -153,8 +153,10 @@ def has_volumes(connection):
 
     :param connection: an openstacksdk ``Connection``.
     :returns: True or False.
+    :raises: one of failures.CLOUD_ERRORS if the cloud cannot be asked.
     """
     try:
         return bool(connection.block_storage.get_endpoint())
-    except failures.CLOUD_ERRORS:
+    except (ks_exceptions.CatalogException,
+            exceptions.ServiceDisabledException):
         return False

@@ -44,6 +44,7 @@ from quintupleo_power.environments import progress
 from quintupleo_power.environments import remover
 from quintupleo_power.environments import schema
 from quintupleo_power.environments import sets
+from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import snapshots
 
 _UNITS = {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}
@@ -101,7 +102,7 @@ class CreateImages(command.Lister):
         columns = ('name', 'id', 'boot_mode', 'purpose', 'outcome')
         try:
             made = list(images.create_all(
-                self.app.client_manager.sdk_connection, parsed_args.iso,
+                _connection(self.app), parsed_args.iso,
                 parsed_args.boot_mode or images.BOOT_MODES,
                 parsed_args.prefix, parsed_args.replace,
                 parsed_args.network_first_iso,
@@ -113,13 +114,20 @@ class CreateImages(command.Lister):
                  for image in made])
 
 
+def _connection(app):
+    """Return the client's connection to the cloud."""
+    connection = app.client_manager.sdk_connection
+    answers.check(connection.session)
+    return connection
+
+
 @contextlib.contextmanager
 def _environments(app, parsed_args):
     """The project's environments, with errors as the client shows them."""
     shown = progress.Progress(sys.stderr)
     try:
         yield environment.Environments(
-            app.client_manager.sdk_connection, shown,
+            _connection(app), shown,
             getattr(parsed_args, 'concurrency', patience.CONCURRENCY),
             getattr(parsed_args, 'timeout', environment.TIMEOUT),
             getattr(parsed_args, 'removal_timeout', remover.PATIENCE),
@@ -701,7 +709,7 @@ def _baremetal(app, parsed_args):
                 cloud=parsed_args.os_baremetal_cloud).baremetal
         except openstack.exceptions.ConfigException as exc:
             raise failures.Failure(f'--os-baremetal-cloud: {exc}')
-    connection = app.client_manager.sdk_connection
+    connection = _connection(app)
     try:
         if connection.baremetal.get_endpoint():
             return connection.baremetal
@@ -766,8 +774,7 @@ class ConvertNodes(command.Command):
                     f'{parsed_args.file} cannot be read: '
                     f'{getattr(exc, "strerror", None) or exc}')
             converted = conversion.convert(
-                content, owners.Servers(
-                    self.app.client_manager.sdk_connection).find,
+                content, owners.Servers(_connection(self.app)).find,
                 parsed_args.host_cloud)
             for note in converted.notes:
                 print(note, file=sys.stderr)

@@ -23,6 +23,7 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import addresses
+from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
@@ -106,6 +107,7 @@ def access(credentials):
         found = _from_section(credentials.region_name)
     _check_auth_url(found)
     found.session.session.hooks['response'].append(_follow_no_stranger)
+    answers.check(found.session)
     found.session.auth._lock = _Lock()
     return found
 

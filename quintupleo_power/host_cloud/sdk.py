@@ -14,6 +14,7 @@
 
 from openstack import connection as sdk_connection
 
+from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import connection as host_cloud_connection
 
 
@@ -23,6 +24,7 @@ def access(connection):
     :param connection: an openstacksdk ``Connection``.
     :returns: a :class:`connection.Access`.
     """
+    answers.check(connection.session)
     config = connection.config
     return host_cloud_connection.Access(
         title='The host cloud', session=connection.session,

@@ -19,6 +19,7 @@ import time
 
 from keystoneauth1 import exceptions as ks_exceptions
 
+from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 
@@ -50,6 +51,8 @@ class Service:
         self._title = title
         self._rest = rest
         self._newest = newest_microversion
+        # An address that is set is used as it stands.
+        self._has_version = bool(rest.endpoint_override)
         self._microversion = None
         self._away_until = 0.0
         self.clock_ahead = None
@@ -179,13 +182,7 @@ class Service:
         :raises: HostCloudError in one of its kinds.
         """
         answer = self._request('POST', path, json=body, **options)
-        request_id = answer.headers.get('x-openstack-request-id')
-        # Nova accepts an action with 202, a rescue with 200; whatever stands
-        # before Nova may say 200 to anything.
-        if answer.status_code != 202 and not request_id:
-            raise self._unintelligible(
-                answer, f'{answer.status_code}, which is not from Nova')
-        return request_id
+        return answer.headers.get('x-openstack-request-id')
 
     def put(self, path, body):
         """Change something.
@@ -214,7 +211,20 @@ class Service:
         self._request('PUT', path, data=source, headers={
             'Content-Type': 'application/octet-stream'})
 
+    def _require_version(self):
+        """Raise unless the address is that of a version of the API."""
+        if not self._has_version:
+            self._has_version = bool(
+                self._call(self._rest.get_api_major_version))
+        # Without a version document keystoneauth asks at the address of the
+        # catalog as it stands; it has none if the document lacks the version.
+        if not self._has_version and self._call(self._rest.get_endpoint):
+            raise errors.MalformedAnswer(
+                f'{self._title} does not tell which versions of the '
+                f'{self._rest.service_type} API it has')
+
     def _request(self, method, path, **kwargs):
+        self._require_version()
         if self.microversion:
             kwargs['microversion'] = '%d.%d' % self.microversion
         answer = self._call(self._rest.request, path, method, **kwargs)
@@ -237,6 +247,9 @@ class Service:
     def _tried(self, function, *args, **kwargs):
         try:
             return function(*args, **kwargs)
+        except answers.ForeignAnswer as exc:
+            raise errors.ServerError(
+                f'{self._title} gave no answer: {exc.details}')
         except ks_exceptions.Unauthorized as exc:
             raise errors.AuthenticationFailed(
                 f'{self._title} does not accept the credentials: '

@@ -71,7 +71,7 @@ class DriverTestCase(base.DbTestCase):
             loading.get_auth_plugin_conf_options(auth_type),
             group='quintupleo')
         self.config(auth_type=auth_type, group='quintupleo',
-                    auth_url=host_cloud_fixture.AUTH_URL, **options)
+                    auth_url=self.host_cloud.auth_url, **options)
 
     @staticmethod
     def forget_clouds():

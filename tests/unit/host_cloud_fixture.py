@@ -159,6 +159,14 @@ class Server:
 
 
 @dataclasses.dataclass
+class Page:
+    """What an ingress, a proxy or another server answers."""
+
+    status: int
+    body: str = 'default backend - 404'
+
+
+@dataclasses.dataclass
 class Fault:
     """What a matching request gets instead of an answer."""
 
@@ -234,12 +242,16 @@ class FakeHostCloud(fixtures.Fixture):
         self._action_errors = {}
 
     def _setUp(self):
+        self._listen()
+        self.clock = self.useFixture(Clock())
+
+    def _listen(self):
         mocker = requests_mock.Mocker(case_sensitive=True)
         mocker.start()
         self.addCleanup(mocker.stop)
         mocker.register_uri(requests_mock.ANY, requests_mock.ANY,
                             text=self._answer)
-        self.clock = self.useFixture(Clock())
+        self.auth_url = AUTH_URL
 
     # What a test prepares.
 
@@ -348,8 +360,9 @@ class FakeHostCloud(fixtures.Fixture):
 
         :param method: HTTP method.
         :param path: regular expression that the URL has to match.
-        :param answer: HTTP status, (status, message), an exception, or what
-            comes with status 200: a text, or a dict or list as JSON.
+        :param answer: HTTP status, (status, message), an exception, a
+            :class:`Page`, or what comes with status 200: a text, or a dict or
+            list as JSON.
         :param headers: headers of the answer.
         :param times: how many of them fail.
         :param skip: how many are served before.
@@ -406,9 +419,9 @@ class FakeHostCloud(fixtures.Fixture):
         if fault:
             if fault.carried_out:
                 self._serve(request, context)
-            if isinstance(fault.answer, (str, dict, list)):
+            if isinstance(fault.answer, (str, Page)):
                 # Not from an OpenStack service.
-                del context.headers['x-openstack-request-id']
+                context.headers.pop('x-openstack-request-id', None)
             return self._faulty(fault, context)
         return self._serve(request, context)
 
@@ -449,6 +462,9 @@ class FakeHostCloud(fixtures.Fixture):
         if isinstance(fault.answer, Exception):
             raise fault.answer
         context.headers.update(fault.headers)
+        if isinstance(fault.answer, Page):
+            context.status_code = fault.answer.status
+            return self._encode(fault.answer.body, context)
         if isinstance(fault.answer, (str, dict, list)):
             context.status_code = 200
             return self._encode(fault.answer, context)
@@ -492,7 +508,13 @@ class FakeHostCloud(fixtures.Fixture):
         return services
 
     def _neutron(self, request, context):
-        path = request.path.strip('/').split('/')[1:]
+        version, *path = request.path.strip('/').split('/')
+        if version != 'v2.0':
+            # Outside of its version's address nothing has a request ID.
+            context.headers.pop('x-openstack-request-id')
+        if version not in ('', 'v2.0'):
+            context.status_code = 404
+            return '<html><head><title>404 Not Found</title></head></html>'
         if not path:
             return {'versions': [{
                 'id': 'v2.0', 'status': 'CURRENT', 'links': [
@@ -1030,7 +1052,9 @@ class FakeHostCloud(fixtures.Fixture):
 
     def _glance(self, request, context):
         path = request.path.strip('/').split('/')
-        if path in ([''], ['v2']):
+        if path[0] != 'v2' or path == ['v2']:
+            # Whatever is asked for without a version.
+            context.headers.pop('x-openstack-request-id')
             context.status_code = 300
             return {'versions': [{
                 'id': 'v2.17', 'status': 'CURRENT', 'links': [

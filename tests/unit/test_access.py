@@ -13,6 +13,7 @@
 """Where the conductor goes with which credentials, and where it does not."""
 
 import re
+from urllib import parse
 
 import fixtures
 import yaml
@@ -144,7 +145,8 @@ class DiscoveryTestCase(AccessTestCase):
                 body.get('versions') or [body.get('version')])
             for version in filter(None, found or []):
                 for link in version['links']:
-                    link['href'] = ELSEWHERE + '/v3/'
+                    link['href'] = ELSEWHERE + parse.urlsplit(
+                        link['href']).path
             return body
 
         self.useFixture(fixtures.MockPatchObject(

@@ -794,7 +794,8 @@ class GetPowerStateTestCase(PowerTestCase):
 
     def test_answer_that_is_not_json_is_an_error(self):
         self.host_cloud.fail('GET', '/servers/', '<html>Hi</html>', times=99)
-        self.assert_says(self.refused(self.get_power), 'not JSON')
+        self.assert_says(self.refused(self.get_power),
+                         'not from an OpenStack service')
 
     def test_reading_is_shared_for_as_long_as_configured(self):
         self.get_power()

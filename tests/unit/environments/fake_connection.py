@@ -23,6 +23,7 @@ import threading
 import types
 import uuid
 
+from keystoneauth1 import session
 from openstack import exceptions
 
 PROJECT = uuid.uuid4().hex
@@ -81,6 +82,7 @@ class FakeConnection:
         self.extensions = ['ip_allocation']
         self.deaf = False
         self.services = (None, NoImages(), None)
+        self.session = session.Session()
         self._lock = threading.RLock()
         self._moments = itertools.count(1)
         self.network = Network(self)

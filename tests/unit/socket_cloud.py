@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stand-in for a host cloud behind real sockets."""
+
+from http import server as http_server
+import io
+import threading
+
+import requests
+import requests_mock
+
+from tests.unit import host_cloud_fixture
+
+
+class SocketHostCloud(host_cloud_fixture.FakeHostCloud):
+    """A host cloud whose services listen on this machine.
+
+    :ivar has_request_ids: whether answers keep their request IDs.
+    """
+
+    has_request_ids = True
+
+    def _listen(self):
+        answers = requests_mock.Adapter(case_sensitive=True)
+        answers.register_uri(requests_mock.ANY, requests_mock.ANY,
+                             text=self._answer)
+        self._inside = requests.Session()
+        self._inside.mount('http://', answers)
+        self._urls = {}
+        for url in (host_cloud_fixture.AUTH_URL,
+                    host_cloud_fixture.COMPUTE_URL,
+                    host_cloud_fixture.IMAGE_URL,
+                    host_cloud_fixture.VOLUME_URL,
+                    host_cloud_fixture.NETWORK_URL):
+            self._serve_at('/'.join(url.split('/')[:3]))
+        self.image_url = self._urls[host_cloud_fixture.IMAGE_URL]
+        self.auth_url = self._outside(host_cloud_fixture.AUTH_URL.encode()
+                                      ).decode()
+
+    def _serve_at(self, inside):
+        listener = http_server.ThreadingHTTPServer(
+            ('127.0.0.1', 0), _handler(self, inside))
+        listener.daemon_threads = True
+        self._urls[inside] = f'http://127.0.0.1:{listener.server_port}'
+        thread = threading.Thread(target=listener.serve_forever,
+                                  kwargs={'poll_interval': 0.01})
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(listener.server_close)
+        self.addCleanup(listener.shutdown)
+
+    def _outside(self, body):
+        """Put the addresses of the sockets into a body."""
+        for inside, outside in self._urls.items():
+            body = body.replace(inside.encode(), outside.encode())
+        return body
+
+    def exchange(self, method, url, headers, body):
+        """Return status, headers and body of an answer."""
+        if headers.get('Content-Type') == 'application/octet-stream':
+            body = io.BytesIO(body)
+        answer = self._inside.request(method, url, data=body, headers=headers,
+                                      allow_redirects=False)
+        if not self.has_request_ids:
+            answer.headers.pop('x-openstack-request-id', None)
+        return (answer.status_code, answer.headers,
+                self._outside(answer.content))
+
+
+def _handler(cloud, inside):
+    class Handler(http_server.BaseHTTPRequestHandler):
+
+        def _exchange(self):
+            body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
+            status, headers, content = cloud.exchange(
+                self.command, inside + self.path, dict(self.headers), body)
+            self.send_response_only(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if status != 204:
+                self.send_header('Content-Length', str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _exchange
+
+        def log_message(self, *args):
+            """Write nothing."""
+
+    return Handler
