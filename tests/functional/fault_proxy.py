@@ -28,6 +28,7 @@ import socket
 import threading
 import time
 from urllib import parse
+import uuid
 
 # Requests by what they are for, as (service, method, path).
 STEPS = {
@@ -132,14 +133,20 @@ class Exchange:
             pass
 
     def status(self, status, **headers):
-        """Answer with an error in Nova's form."""
+        """Answer with an error as Nova does."""
         self.send(Answer.of(status, json.dumps({'fault': {
             'code': status, 'message': f'Injected {status}'}}).encode(),
-            **headers))
+            x_openstack_request_id=f'req-{uuid.uuid4()}', **headers))
 
 
 def _status(status, **headers):
     return lambda exchange: exchange.status(status, **headers)
+
+
+def _page(status):
+    """Answer with a page, as what stands before a service does."""
+    return lambda exchange: exchange.send(
+        Answer.of(status, HTML, 'text/html'))
 
 
 def _after(status):
@@ -234,6 +241,12 @@ def _away_for_good(exchange):
 
 FAULTS = {
     '401': _status(401),
+    '403': _status(403),
+    '403 of a proxy': _page(403),
+    '404': _status(404),
+    '404 of a proxy': _page(404),
+    '405': _status(405),
+    '405 of a proxy': _page(405),
     '409': _status(409),
     '429': _status(429),
     '429, come back in seconds': _status(429, Retry_After='1'),

@@ -118,7 +118,7 @@ class Fault(Disturbance):
         return FAULTS[self._kind](request, deliver)
 
 
-def _answer(status, reached=False):
+def _answer(status, reached=False, request_id=None):
     def fail(request, deliver):
         if reached:
             deliver()
@@ -127,6 +127,8 @@ def _answer(status, reached=False):
         answer.request = request
         answer.url = request.url
         answer.headers['Content-Type'] = 'text/html'
+        if request_id:
+            answer.headers['x-openstack-request-id'] = request_id
         if status == 429:
             answer.headers['Retry-After'] = '0'
         answer._content = b'<html><body>It did not go well</body></html>'
@@ -149,8 +151,10 @@ def _garbage(request, deliver):
 
 
 FAULTS = {
-    **{f'answer {status}': _answer(status)
-       for status in (401, 409, 429, 500, 502, 503, 504)},
+    **{f'answer {status}': _answer(status, request_id='req-1')
+       for status in (401, 409, 429, 500, 503)},
+    **{f'answer {status} of a proxy': _answer(status)
+       for status in (403, 404, 405, 502, 504)},
     'answer 502 to what was carried out': _answer(502, reached=True),
     'connection cut before': _cut(requests.exceptions.ConnectionError, False),
     'connection cut after': _cut(requests.exceptions.ConnectionError, True),
