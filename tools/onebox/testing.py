@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from xml.etree import ElementTree
 
 from onebox import images
 from onebox import ironic
@@ -26,6 +25,7 @@ from onebox import processes
 from onebox import progress
 from onebox import quickstart
 from onebox import releases
+from onebox import reports
 from onebox import system
 from onebox import tempest
 
@@ -77,42 +77,6 @@ COMPLAINTS = (' ERROR ', ' CRITICAL ', '[ERROR]', '[error]',
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
-    """How the tests of one tier went with one release."""
-
-    tier: str
-    ironic: str
-    nova: str
-    passed: int
-    failed: int
-    skipped: int
-    seconds: float
-    complaints: tuple = ()
-
-    @classmethod
-    def read(cls, tier, release, nova_release, report):
-        """Read pytest's report in the format of JUnit."""
-        suite = ElementTree.parse(report).getroot().find('testsuite')
-        # The suite's own numbers count each subtest, pytest's last line
-        # does not.
-        cases = [{child.tag for child in case}
-                 for case in suite.iter('testcase')]
-        failed = sum(bool(tags & {'failure', 'error'}) for tags in cases)
-        skipped = sum('skipped' in tags for tags in cases)
-        return cls(tier, release.name, nova_release,
-                   len(cases) - failed - skipped, failed, skipped,
-                   float(suite.get('time')), tuple(_complaints(suite)))
-
-
-def _complaints(suite):
-    """What the failed tests of a report say, a line each."""
-    for case in suite.iter('testcase'):
-        for found in (*case.iter('failure'), *case.iter('error')):
-            said = ' '.join(found.get('message', '').split())
-            yield f"{case.get('classname')} {case.get('name')}: {said[:500]}"
-
-
-@dataclasses.dataclass(frozen=True)
 class Lane:
     """Where tests are run that follow each other.
 
@@ -135,7 +99,7 @@ class Tests:
     the user's is left alone.
 
     :ivar state: folder of their state.
-    :ivar outcomes: an :class:`Outcome` for each tier and release.
+    :ivar outcomes: an :class:`reports.Outcome` for each tier and release.
     """
 
     def __init__(self, shown, arguments, choice):
@@ -152,7 +116,7 @@ class Tests:
         self.state = pathlib.Path(os.environ.get(
             'QUINTUPLEO_STATE_DIR', system.STATE_DIR + '-tests'))
         self._cache = system.cache_dir()
-        self._kept = kept()
+        self._kept = reports.kept()
         self._logs = self.state / 'logs'
         self._lane = Lane(self.state, shown)
         # A checkout is put into each but once: others may run from it.
@@ -290,7 +254,7 @@ class Tests:
         with lane.shown.stage(title):
             code = self._call([*command, *self._arguments], lane, **variables)
             if report.exists():
-                self.outcomes.append(Outcome.read(
+                self.outcomes.append(reports.Outcome.read(
                     name, release, cloud.nova if cloud else '', report))
             self._require(code == 0 or self._is_empty_choice(code), title)
 
@@ -423,7 +387,7 @@ class Tests:
                  REPOSITORY / 'tests' / 'packages', '--junit-xml', report,
                  *self._arguments])
             if report.exists():
-                self.outcomes.append(Outcome.read(
+                self.outcomes.append(reports.Outcome.read(
                     'packages', releases.NEWEST, '', report))
             self._require(code == 0 or self._is_empty_choice(code),
                           'packages')
@@ -444,7 +408,7 @@ class Tests:
             with self._shown.stage('tempest'):
                 begun = time.monotonic()
                 counts = tempest.run(lab, venv, self._logs / 'tempest')
-                self.outcomes.append(Outcome(
+                self.outcomes.append(reports.Outcome(
                     'tempest', releases.NEWEST.name, lab.cloud.nova,
                     seconds=time.monotonic() - begun, **counts))
                 self._require(counts['passed'] and not counts['failed']
@@ -522,19 +486,6 @@ def _key(tier, release, part=None):
     """Return the name of the files of some tests."""
     return f'{tier}-{part}-{release.name}' if part else (
         f'{tier}-{release.name}')
-
-
-def kept():
-    """Return the folder of what is kept of a run for the next one."""
-    return system.cache_dir() / 'tests' / 'kept'
-
-
-def _last_time():
-    """Return the seconds that the stages of earlier runs took, by name."""
-    try:
-        return json.loads((kept() / 'stages.json').read_text())
-    except (OSError, ValueError):
-        return {}
 
 
 def _each(jobs):
@@ -616,6 +567,9 @@ def _parser():
              f'By default {releases.NEWEST.name}, and {releases.OLDEST.name} '
              'beside it in a full run')
     parser.add_argument(
+        '--times', action='store_true',
+        help='run nothing; print where the time of the last run went')
+    parser.add_argument(
         '--full', action='store_true',
         help='run everything: all tests of each TIER; without one all that '
              f'there are, with the oldest Ironic ({releases.OLDEST.name}), '
@@ -637,6 +591,7 @@ class Choice:
     :ivar essential: those of them that run the essential functional tests.
     :ivar nova: the release of Nova for the functional tests.
     :ivar full: whether to run the tests, too, that are marked as full.
+    :ivar times: whether to print the times of the last run, and run nothing.
     """
 
     tiers: tuple
@@ -644,6 +599,7 @@ class Choice:
     essential: tuple = ()
     nova: str = nova.OWN
     full: bool = False
+    times: bool = False
 
 
 def _choose(argv):
@@ -660,7 +616,7 @@ def _choose(argv):
     if arguments.nova != nova.OWN and arguments.tiers != ['functional']:
         parser.error('--nova is for functional tests: name that tier alone')
     chosen = functools.partial(Choice, nova=arguments.nova,
-                               full=arguments.full)
+                               full=arguments.full, times=arguments.times)
     if arguments.ironic:
         if set(arguments.tiers) - set(WITH_RELEASES):
             parser.error(f'--ironic is for {" and ".join(WITH_RELEASES)}')
@@ -675,23 +631,15 @@ def _choose(argv):
     return chosen(arguments.tiers or TIERS, [releases.NEWEST])
 
 
-def _table(outcomes):
-    """Lines that tell how each tier went with each release."""
-    row = '{:<15} {:<8} {:<6} {:>6} {:>6} {:>7} {:>12}'
-    return [row.format('Tests', 'Ironic', 'Nova', 'passed', 'failed',
-                       'skipped', 'took'),
-            *(row.format(each.tier, each.ironic, each.nova, each.passed,
-                         each.failed, each.skipped,
-                         progress.elapsed(each.seconds))
-              for each in outcomes)]
-
-
 def main(argv=None):
     """Run the command; return its exit code."""
     argv = sys.argv[1:] if argv is None else argv
     cut = argv.index('--') if '--' in argv else len(argv)
     choice = _choose(argv[:cut])
-    last_time = _last_time()
+    if choice.times:
+        print('\n'.join(reports.times()))
+        return 0
+    last_time = reports.last_time()
     shown = progress.Progress('run-tests', expected=last_time)
     whole = 'all of ' + ' '.join(argv)
     if whole in last_time:
@@ -707,8 +655,8 @@ def main(argv=None):
         print(f'\n{error.report()}', file=sys.stderr)
         return 1
     shown.summary()
-    print('\n  ' + '\n  '.join(_table(tests.outcomes)))
-    system.write_file(kept() / 'stages.json', json.dumps({
+    print('\n  ' + '\n  '.join(reports.table(tests.outcomes)))
+    system.write_file(reports.kept() / 'stages.json', json.dumps({
         **last_time, whole: shown.now(),
         **{stage.name: stage.duration() for stage in shown.stages
            if stage.outcome == 'done'}}))

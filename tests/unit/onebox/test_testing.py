@@ -24,6 +24,7 @@ import pytest
 from onebox import ironic
 from onebox import progress
 from onebox import releases
+from onebox import reports
 from onebox import system
 from onebox import testing
 
@@ -168,6 +169,18 @@ def test_only_what_failed_is_repeated(tests):
     assert tests._is_wanted('functional', releases.NEWEST, 2)
 
 
+def test_times_of_the_last_run(tests, capsys):
+    (tests._kept / 'stages.json').write_text('{"e2e, Ironic 39": 600}')
+    (tests._kept / 'e2e-39.json').write_text(
+        '{"tests/e2e/test_a.py::test_x": 90, "tests/e2e/test_a.py::test_y": 5}'
+    )
+    assert testing.main(['--times']) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ['e2e,', 'Ironic', '39', '10', 'min', '00', 's'] in lines
+    assert ['e2e/test_a.py', '1', 'min', '35', 's'] in lines
+    assert ['e2e/test_a.py::test_x', '1', 'min', '30', 's'] in lines
+
+
 def test_a_second_run_is_refused(tests, capsys, monkeypatch):
     monkeypatch.setattr(system, 'require_root', lambda: None)
     with system.lock(tests.state / 'lock', 'A run of these tests'):
@@ -185,7 +198,7 @@ REPORT = '''<testsuites><testsuite time="2.5">
 
 def test_outcome_tells_what_failed_tests_say(tmp_path):
     (tmp_path / 'report.xml').write_text(REPORT)
-    outcome = testing.Outcome.read('e2e', releases.NEWEST, '',
+    outcome = reports.Outcome.read('e2e', releases.NEWEST, '',
                                    tmp_path / 'report.xml')
     assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 1, 1)
     assert outcome.complaints == (
