@@ -140,7 +140,8 @@ class SharedCloudTestCase(base.DriverTestCase):
 class ServiceTestCase(unittest.TestCase):
 
     def test_plugin_that_gives_no_headers(self):
-        rest = mock.Mock(spec=adapter.Adapter, session=mock.Mock(auth=None))
+        rest = mock.Mock(spec=adapter.Adapter, endpoint_override=None,
+                         session=mock.Mock(auth=None))
         rest.request.side_effect = ks_exceptions.AuthorizationFailure('None')
         with self.assertRaisesRegex(errors.AuthenticationFailed, 'None'):
             service.Service('Cloud', rest).get('/servers')
