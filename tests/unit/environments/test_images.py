@@ -13,6 +13,7 @@
 """The images of a project: uploaded, kept, replaced."""
 
 import json
+import logging
 import os
 import tempfile
 import unittest
@@ -276,6 +277,13 @@ class ErrorTestCase(ImagesTestCase):
 
 class CommandTestCase(ImagesTestCase):
     """The whole way from the command line."""
+
+    def setUp(self):
+        super().setUp()
+        # The client shows errors by its logger, and the set-up of Ironic's
+        # database for another test may have switched that off.
+        for logger in logging.root.manager.loggerDict.values():
+            logger.disabled = False
 
     def run_command(self, *words):
         environment = {
