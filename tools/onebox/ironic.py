@@ -72,6 +72,8 @@ isolinux_bin = /usr/lib/ISOLINUX/isolinux.bin
 [agent]
 deploy_logs_collect = always
 deploy_logs_local_path = {logs}/agent
+# For partition images, under BIOS and UEFI.
+enable_bios_bootloader_install = true
 image_download_source = http
 
 [api]
