@@ -113,6 +113,7 @@ def test_conductor(project):
             'conductor: times'} <= set(rows)
 
 
+@pytest.mark.full
 def test_conductor_with_mistakes(project, tmp_path):
     text = project.deployment.ironic.conf.read_text()
     path = tmp_path / 'ironic.conf'
@@ -127,6 +128,7 @@ def test_conductor_with_mistakes(project, tmp_path):
     assert rows[RESCUE]['Result'] == 'warn'
 
 
+@pytest.mark.full
 def test_administrator(project):
     _code, rows = project.check(cloud=lab.ADMIN)
     assert rows['credentials']['Result'] == 'warn'
@@ -151,6 +153,7 @@ def test_trial_for_a_conductor(project):
     assert rows['trial removal']['Result'] == 'pass'
 
 
+@pytest.mark.full
 def test_trial_with_a_flavor_that_does_not_fit(project):
     admin = project.deployment.admin.compute
     flavor = admin.create_flavor(name='check-huge', vcpus=999999, ram=64,
@@ -181,6 +184,7 @@ def test_wrong_password(project):
     assert 'hidden-word' not in json.dumps(rows)
 
 
+@pytest.mark.full
 def test_image_property_that_is_missing(project):
     image = project.cloud.image.find_image('quintupleo-rescue-bios')
     words = ('image', 'unset', '--property', 'hw_rescue_bus', image.id)
@@ -194,6 +198,7 @@ def test_image_property_that_is_missing(project):
     assert project.check()[1][RESCUE]['Result'] == 'pass'
 
 
+@pytest.mark.full
 def test_quota_of_nothing(project):
     admin, tenant = project.deployment.admin, project.cloud
     name = tenant.current_project_id

@@ -75,7 +75,7 @@ KILLS = [
         ({'hard reboot': HARD, 'soft reboot': SOFT}, ANSWER),
         ({'rescue': RESCUE, 'rescue from off': RESCUE}, None),
         ({'unrescue': UNRESCUE, 'unrescue, stop': UNRESCUE,
-          'unrescue, rescue': UNRESCUE}, REQUEST),
+          'unrescue, rescue': UNRESCUE}, None),
         ({'unrescue, stop': STOP, 'unrescue, rescue': RESCUE}, ANSWER))
     for held in (REQUEST, ANSWER)]
 

@@ -121,6 +121,7 @@ def test_console_log(machine):
             'output': 'ANOTHER\nLAST LINE'}
 
 
+@pytest.mark.full
 def test_console_log_of_so_many_lines_that_there_are_none(machine):
     with pytest.raises(exceptions.BadRequestException, match="'lines'"):
         machine.passthru('POST', lines=0)
@@ -136,7 +137,8 @@ def quick(deployment):
 
 # The ramdisk is not there: a cleaning fails before the machine boots it. One
 # that is on is switched off then, one that is off is left alone.
-@pytest.mark.parametrize('power', [ON, OFF])
+@pytest.mark.parametrize('power', [
+    ON, pytest.param(OFF, marks=pytest.mark.full)])
 def test_console_log_of_a_failed_cleaning_is_kept_once(quick, power):
     machine = Machine(quick)
     machine.power(power)
@@ -156,6 +158,7 @@ def test_console_log_of_a_failed_cleaning_is_kept_once(quick, power):
         machine.remove()
 
 
+@pytest.mark.full
 def test_no_console_log_is_kept_where_nothing_failed(quick):
     machine = Machine(quick)
     for power in (OFF, ON):

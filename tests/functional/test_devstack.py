@@ -251,6 +251,7 @@ def test_nodes_of_another_cloud(stack, provisioning_device):
             tenant.network.delete_network(network)
 
 
+@pytest.mark.full
 def test_what_is_missing_is_said(stack):
     stack.plugin.settings['QUINTUPLEO_HOST_CLOUD'] = 'elsewhere'
     done = stack.plugin.run('stack post-config', check=False)

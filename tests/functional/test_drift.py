@@ -121,6 +121,7 @@ def machine(quick_sync):
     found.remove()
 
 
+@pytest.mark.full
 def test_left_alone(machine):
     machine.reboot()
     assert machine.validated() is None
@@ -151,6 +152,7 @@ def test_resized(machine):
                  health='Warning')
 
 
+@pytest.mark.full
 def test_unrescued(machine):
     machine.reboot('pxe')
     machine.wait('RESCUE')
@@ -189,6 +191,7 @@ def test_replaced(machine):
     assert machine.deployment.actions(machine.server.id) == []
 
 
+@pytest.mark.full
 def test_deleted(machine):
     machine.reboot()
     machine.compute.delete_server(machine.server.id)

@@ -108,6 +108,7 @@ def test_server_that_is_off_is_inspected(machine, network):
     assert inventory['system_vendor']['system_uuid'] == server
 
 
+@pytest.mark.full
 def test_second_inspection_keeps_what_there_is(machine):
     deployment, node, server = machine
     _inspect(deployment, node)
@@ -135,6 +136,7 @@ def test_card_that_agents_pass_over_is_told(machine):
     assert not any(MAC in event for event in told)
 
 
+@pytest.mark.full
 def test_port_of_another_node_is_told(machine):
     deployment, node, _server = machine
     other = deployment.node(str(uuid.uuid4()))
@@ -159,13 +161,15 @@ def test_power_sync_sees_secure_boot_and_vendor(machine):
     assert found.properties['vendor'] == 'openstack foundation'
 
 
+@pytest.mark.full
 def test_boot_devices_of_a_server_that_can_be_rescued(machine):
     deployment, node, _server = machine
     assert deployment.boot_device(node, '/supported') == {
         'supported_boot_devices': ['pxe', 'disk', 'cdrom']}
 
 
-@pytest.mark.parametrize('device', ['disk', 'pxe'])
+@pytest.mark.parametrize('device', [
+    'disk', pytest.param('pxe', marks=pytest.mark.full)])
 def test_nmi_reaches_a_guest_that_runs(machine, device):
     deployment, node, server = machine
     deployment.nodes.set_boot_device(node, device)
@@ -184,6 +188,7 @@ def test_nmi_reaches_a_guest_that_runs(machine, device):
         'the guest to act on the NMI')
 
 
+@pytest.mark.full
 def test_nmi_of_a_guest_that_is_off_is_refused(machine):
     deployment, node, server = machine
     deployment.nodes.set_power_state(node, 'power off', 'power off')

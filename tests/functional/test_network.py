@@ -97,7 +97,8 @@ def machine(deployment, networks, agent):
 
 @pytest.mark.parametrize('verb,waits,fails', [
     ('provide', 'clean wait', 'clean failed'),
-    ('inspect', 'inspect wait', 'inspect failed')])
+    pytest.param('inspect', 'inspect wait', 'inspect failed',
+                 marks=pytest.mark.full)])
 def test_agent_is_on_its_network_for_a_while(machine, verb, waits, fails):
     assert machine.cards() == []
     machine.provision(verb, waits)

@@ -80,6 +80,7 @@ def test_machine_goes_back_to_a_snapshot(machine):
                        'rebuild')
 
 
+@pytest.mark.full
 def test_second_of_a_name(machine):
     machine.clean(('snapshot', _named('first')))
     node = machine.clean(('snapshot', _named('first')),
@@ -136,6 +137,7 @@ def _statuses(environment):
             for name, server in environment.servers().items()}
 
 
+@pytest.mark.full
 @pytest.mark.newest
 def test_environment_goes_back_to_its_start(environment):
     before = _statuses(environment)
@@ -165,6 +167,7 @@ def test_environment_goes_back_to_its_start(environment):
     assert 'it has none' in gone.stderr
 
 
+@pytest.mark.full
 @pytest.mark.newest
 def test_one_that_fails_leaves_none(environment):
     server = environment.servers()[f'{NAME}-compute-1']

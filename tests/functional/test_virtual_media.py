@@ -110,7 +110,8 @@ def _runs_from_an_iso(machine):
     return image
 
 
-@pytest.mark.parametrize('machine', ['bios', 'uefi'], indirect=True)
+@pytest.mark.parametrize('machine', [
+    'bios', pytest.param('uefi', marks=pytest.mark.full)], indirect=True)
 def test_cleaning(machine, agent):
     machine.boot_from_media()
     machine.provision('provide', 'clean wait')
