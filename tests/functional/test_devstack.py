@@ -156,6 +156,7 @@ def _dhcp_servers(folder):
     return system.run(['pgrep', '-f', conf], check=False).stdout.split()
 
 
+@pytest.mark.full
 def test_stack_twice_and_unstack_twice(stack):
     stack.plugin.run(*STACK)
     assert ('file=unsafe,block=unsafe,network=unsafe'
@@ -286,6 +287,7 @@ def ironic_plugin(deployment, tmp_path_factory):
     return next(folder.glob('ironic-*/devstack'))
 
 
+@pytest.mark.full
 def test_ironic_takes_what_its_own_plugin_makes_of_our_settings(
         stack, ironic_plugin):
     library = pathlib.Path(ironic_plugin) / 'lib' / 'ironic'

@@ -394,6 +394,7 @@ def _create_and_kill(project, delay):
             os.killpg(client.pid, signal.SIGKILL)
 
 
+@pytest.mark.full
 def test_what_a_server_has_lost_it_gets_again(project):
     path = project.write('two.yaml', '''
         networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}

@@ -145,6 +145,7 @@ def test_two_at_once_upload_one_image(deployment, new_machine, image):
             for machine in pair} == {cached.id}
 
 
+@pytest.mark.full
 def test_images_that_no_server_is_made_from_go(deployment, new_machine,
                                                image):
     with deployment.options('[quintupleo]', 'unused_instance_images = 0'):

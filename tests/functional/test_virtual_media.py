@@ -186,6 +186,7 @@ def test_what_is_no_iso(publishing, machine, url):
     assert '415' in node.last_error
 
 
+@pytest.mark.full
 def test_node_that_is_deleted_leaves_no_iso(deployment, published, url):
     with deployment.options(
             *published, '[conductor]', 'check_provision_state_interval = 1'):

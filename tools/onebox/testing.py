@@ -67,7 +67,7 @@ ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_inspect.py',
 # Functional tests that are run beside the others, in a network namespace with
 # a cloud of its own: half of the time, and nothing that fetches anything.
 SECOND_HALF = ('test_environments.py', 'test_faults.py', 'test_model.py',
-               'test_table.py')
+               'test_power.py', 'test_table.py')
 MOST_FAILURES = 10
 # pytest's exit code when no test was chosen.
 NO_TESTS = 5
