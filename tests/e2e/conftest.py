@@ -17,7 +17,8 @@ from tests.e2e import lives as machine_lives  # noqa: E402
 def lab():
     """Bring cloud, servers and Ironic up, and down again at the end."""
     with quickstart.for_tests(
-            progress.Progress('end-to-end tests'), network_first=True,
+            progress.Progress('end-to-end tests'), machines=(),
+            network_first=True,
             images=['Debian image with keepalived']) as everything:
         yield everything
 

@@ -12,8 +12,8 @@ import pytest
 
 from onebox import progress
 
-# Machines that live at the same time: enough for two busy cores.
-AT_ONCE = 4
+# Machines that live at the same time: enough to keep two cores busy.
+AT_ONCE = 3
 
 
 def parameters(lives, full=()):
@@ -27,6 +27,33 @@ def parameters(lives, full=()):
     return [pytest.param(name, step, id=f'{name}-{step.__name__}',
                          marks=[pytest.mark.full] if name in full else [])
             for name, steps in lives.items() for step in steps]
+
+
+def machine(name, boot_mode, mac, disks='image'):
+    """Return a :class:`lab.Machine` that lives beside others."""
+    from onebox import lab
+    return lab.Machine(name, boot_mode, mac, disks, 'baremetal-one-cpu')
+
+
+def make_servers(lab, machines, names, network_id=None, **node):
+    """Make servers and enroll them.
+
+    :param lab: the :class:`quickstart.Quickstart`, with everything up.
+    :param machines: list of :class:`lab.Machine`.
+    :param names: names of those that are wanted.
+    :param network_id: UUID of their network; None for the usual one.
+    :param node: attributes of their nodes.
+    """
+    network_id = network_id or lab.host_cloud.create_network()
+    wanted = [each for each in machines if each.name in names]
+    with (progress.Progress('servers').stage(', '.join(names)) as stage,
+          concurrent.futures.ThreadPoolExecutor() as pool):
+        for each, server in [(each, pool.submit(
+                lab.host_cloud.create_server, each, network_id, stage))
+                for each in wanted]:
+            lab.nodes.enroll(each, server.result())
+            if node:
+                lab.nodes.connection.baremetal.update_node(each.name, **node)
 
 
 class Lives:

@@ -13,16 +13,15 @@ import uuid
 from openstack import exceptions
 import pytest
 
-from onebox import lab as onebox_lab
 from onebox.minicloud import libvirt
 from onebox import processes
-from onebox import progress
 from onebox import system
 from tests.e2e import browser as browsers
+from tests.e2e import lives as machine_lives
 from tests.e2e import pictures
 
-MACHINES = (onebox_lab.Machine('screen-bios', 'bios', '20:57:f8:00:06:01'),
-            onebox_lab.Machine('screen-uefi', 'uefi', '20:57:f8:00:06:02'))
+MACHINES = (machine_lives.machine('screen-bios', 'bios', '20:57:f8:00:06:01'),
+            machine_lives.machine('screen-uefi', 'uefi', '20:57:f8:00:06:02'))
 BIOS, UEFI = (machine.name for machine in MACHINES)
 OTHER = {BIOS: UEFI, UEFI: BIOS}
 # Seconds; the guests may be emulated.
@@ -85,11 +84,7 @@ class Consoles:
 
 def prepare(lab, names):
     """Make the servers."""
-    with progress.Progress('consoles').stage('servers') as stage:
-        network_id = lab.host_cloud.create_network()
-        for machine in MACHINES:
-            lab.nodes.enroll(machine, lab.host_cloud.create_server(
-                machine, network_id, stage))
+    machine_lives.make_servers(lab, MACHINES, OTHER)
 
 
 @pytest.fixture(scope='module')

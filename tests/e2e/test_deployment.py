@@ -23,7 +23,6 @@ def enrolled_node_becomes_manageable(lab, stage, name):
 
 
 def cleaning_makes_it_available(lab, stage, name):
-    lab.nodes.connection.baremetal.update_node(name, rescue_interface='agent')
     lab.nodes.provision(name, 'provide', 'available', stage, 900)
     assert 'rescue' in _actions(lab, name)
 
@@ -89,7 +88,6 @@ def all_was_within_the_rights_of_a_tenant(lab, stage, name):
 
 LIFE = (enrolled_node_becomes_manageable, cleaning_makes_it_available,
         deployment_makes_it_active, it_reboots_from_its_disk,
-        pxe_reaches_the_network_and_disk_comes_back,
         rescue_opens_it_and_unrescue_gives_it_back,
         undeployed_node_is_cleaned_and_available,
         all_was_within_the_rights_of_a_tenant)
@@ -99,12 +97,19 @@ def _actions(lab, name):
     return [action for _, action, _ in lab.host_cloud.actions(name)]
 
 
-# Servers of the lab's own. In a default run a UEFI machine has its life from
-# virtual media (test_virtual_media.py).
-LIVES = {'bios-0': LIFE, 'uefi-0': LIFE}
+# In a default run a UEFI machine has its life from virtual media
+# (test_virtual_media.py).
+MACHINES = (machine_lives.machine('pxe-bios', 'bios', '20:57:f8:00:02:01'),
+            machine_lives.machine('pxe-uefi', 'uefi', '20:57:f8:00:02:02'))
+LIVES = {machine.name: LIFE for machine in MACHINES}
+
+
+def prepare(lab, names):
+    """Make the servers."""
+    machine_lives.make_servers(lab, MACHINES, names, rescue_interface='agent')
 
 
 @pytest.mark.parametrize('name, step', machine_lives.parameters(
-    LIVES, full=['uefi-0']))
+    LIVES, full=['pxe-uefi']))
 def test_life(lives, name, step):
     lives.went_well(name, step)

@@ -43,7 +43,7 @@ networks:
 roles:
   compute: &machine
     count: 2
-    flavor: baremetal-small
+    flavor: baremetal-one-cpu
     disks: [{{size: 1}}]
     server_group: soft-anti-affinity
     nics: &nics

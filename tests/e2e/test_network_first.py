@@ -10,18 +10,17 @@ import subprocess
 
 import pytest
 
-from onebox import lab as onebox_lab
 from onebox.minicloud import settings
 from onebox import processes
-from onebox import progress
 from tests.e2e import lives as machine_lives
 
 MACHINES = (
-    onebox_lab.Machine('first-bios', 'bios', '20:57:f8:00:00:11',
-                       'network-first'),
-    onebox_lab.Machine('first-uefi', 'uefi', '20:57:f8:00:00:12',
-                       'network-first, all volumes'),
-    onebox_lab.Machine('volume-bios', 'bios', '20:57:f8:00:00:13', 'volume'),
+    machine_lives.machine('first-bios', 'bios', '20:57:f8:00:00:11',
+                          'network-first'),
+    machine_lives.machine('first-uefi', 'uefi', '20:57:f8:00:00:12',
+                          'network-first, all volumes'),
+    machine_lives.machine('volume-bios', 'bios', '20:57:f8:00:00:13',
+                          'volume'),
 )
 
 
@@ -54,12 +53,16 @@ def _system_is_up(lab, stage, name):
     assert f'firmware {firmware}' in line
 
 
-def it_asks_the_network_and_boots_its_disk(lab, stage, name):
-    lab.nodes.set_power_state(name, 'rebooting', 'power on')
-    _system_is_up(lab, stage, name)
+def it_has_asked_the_network_before_its_disk(lab, stage, name):
     console = lab.host_cloud.console_log(name)
     assert 'quintupleo network-first image: iPXE' in console
     assert 'going on to the next boot device' in console
+
+
+def it_reboots_the_same_way(lab, stage, name):
+    lab.nodes.set_power_state(name, 'rebooting', 'power on')
+    _system_is_up(lab, stage, name)
+    it_has_asked_the_network_before_its_disk(lab, stage, name)
     assert _actions(lab, name)[-1] == 'reboot'
 
 
@@ -143,12 +146,12 @@ def _has_content(lab, volume):
 LIVES = {
     'first-bios': (
         node_becomes_manageable, cleaning_makes_it_available,
-        deployment_makes_it_active, it_asks_the_network_and_boots_its_disk,
+        deployment_makes_it_active, it_reboots_the_same_way,
         undeployed_node_is_cleaned_and_available,
         nova_only_switched_it_on_and_off),
     'first-uefi': (
         node_becomes_manageable, node_is_available_without_cleaning,
-        deployment_makes_it_active, it_asks_the_network_and_boots_its_disk,
+        deployment_makes_it_active, it_has_asked_the_network_before_its_disk,
         nova_only_switched_it_on_and_off),
     'volume-bios': (
         node_becomes_manageable, pxe_is_a_rescue,
@@ -159,16 +162,8 @@ LIVES = {
 
 def prepare(lab, names):
     """Make the servers."""
-    host_cloud = lab.host_cloud
-    host_cloud.create_images(lab.images.rescue, lab.images.network_first)
-    network_id = host_cloud.create_network()
-    shown = progress.Progress('network-first')
-    with shown.stage('Servers with volumes') as stage:
-        for machine in MACHINES:
-            if machine.name in names:
-                with stage.step(machine.name):
-                    lab.nodes.enroll(machine, host_cloud.create_server(
-                        machine, network_id, stage))
+    lab.host_cloud.create_images(lab.images.rescue, lab.images.network_first)
+    machine_lives.make_servers(lab, MACHINES, names)
 
 
 @pytest.mark.parametrize('name, step', machine_lives.parameters(

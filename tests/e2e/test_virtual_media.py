@@ -9,17 +9,15 @@ import json
 
 import pytest
 
-from onebox import lab as onebox_lab
 from onebox.minicloud import network as minicloud_network
-from onebox import progress
 from tests.e2e import lives as machine_lives
 from tests.e2e import test_deployment
 
 NETWORK = 'ordinary'
 CIDR = '172.31.252.0/24'
 HERE = '172.31.252.1'
-MACHINES = (onebox_lab.Machine('vmedia-bios', 'bios', '20:57:f8:00:03:01'),
-            onebox_lab.Machine('vmedia-uefi', 'uefi', '20:57:f8:00:03:02'))
+MACHINES = (machine_lives.machine('vmedia-bios', 'bios', '20:57:f8:00:03:01'),
+            machine_lives.machine('vmedia-uefi', 'uefi', '20:57:f8:00:03:02'))
 
 
 def _ordinary_network(lab):
@@ -44,15 +42,8 @@ def _ordinary_network(lab):
 
 def prepare(lab, names):
     """Make the servers."""
-    network_id = _ordinary_network(lab)
-    with progress.Progress('virtual media').stage('servers') as stage:
-        for machine in MACHINES:
-            if machine.name in names:
-                server = lab.host_cloud.create_server(machine, network_id,
-                                                      stage)
-                lab.nodes.enroll(machine, server)
-                lab.nodes.connection.baremetal.update_node(
-                    machine.name, boot_interface='quintupleo-virtual-media')
+    machine_lives.make_servers(lab, MACHINES, names, _ordinary_network(lab),
+                               boot_interface='quintupleo-virtual-media')
 
 
 def _media(lab):

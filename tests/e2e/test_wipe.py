@@ -7,11 +7,9 @@ import subprocess
 from openstack import exceptions
 import pytest
 
-from onebox import lab as onebox_lab
-from onebox import progress
 from tests.e2e import lives as machine_lives
 
-MACHINE = onebox_lab.Machine('wipe-uefi', 'uefi', '20:57:f8:00:05:01')
+MACHINE = machine_lives.machine('wipe-uefi', 'uefi', '20:57:f8:00:05:01')
 # Of Ironic's API: a service without a ramdisk.
 SERVICE = '1.108'
 PATIENCE = 900
@@ -116,9 +114,7 @@ def _is_empty(lab, name):
 
 def prepare(lab, names):
     """Make the server."""
-    with progress.Progress('wipe').stage('server') as stage:
-        lab.nodes.enroll(MACHINE, lab.host_cloud.create_server(
-            MACHINE, lab.host_cloud.create_network(), stage))
+    machine_lives.make_servers(lab, [MACHINE], names)
 
 
 @pytest.mark.parametrize('name, step', machine_lives.parameters(

@@ -41,12 +41,14 @@ class Machine:
     :ivar mac: MAC address; agents ignore cards whose address begins with
         Neutron's usual fa.
     :ivar disks: what its server has, a key of ``DISKS``.
+    :ivar flavor: name of its flavor.
     """
 
     name: str
     boot_mode: str
     mac: str
     disks: str = 'image'
+    flavor: str = FLAVOR
 
 
 MACHINES = (Machine('bios-0', 'bios', '20:57:f8:00:00:01'),
@@ -167,7 +169,7 @@ class HostCloud:
             server = compute.create_server(
                 name=machine.name, **self._disks(machine),
                 flavor_id=compute.find_flavor(
-                    FLAVOR, ignore_missing=False).id,
+                    machine.flavor, ignore_missing=False).id,
                 networks=[{'port': self._port(machine, network_id)}])
         elif server.status != 'BUILD':
             return server.id

@@ -90,9 +90,15 @@ class Quickstart:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def furnish(self):
-        """Make images, network and servers, and start Ironic beside them."""
+    def furnish(self, machines=None):
+        """Make images, network and servers, and start Ironic beside them.
+
+        :param machines: list of :class:`lab.Machine`; None for the usual
+            ones.
+        """
         lab = self._lab()
+        if machines is None:
+            machines = lab.MACHINES
         with self._shown.stage('Images and servers in the cloud') as stage:
             with stage.step('images'):
                 self.host_cloud.create_images(self.images.rescue)
@@ -102,7 +108,7 @@ class Quickstart:
                     self.cloud, lab.NETWORK,
                     f'{self.ironic.address}/{self.ironic.network.prefixlen}')
             server_ids = {}
-            for machine in lab.MACHINES:
+            for machine in machines:
                 with stage.step(f'server {machine.name}'):
                     server_ids[machine] = self.host_cloud.create_server(
                         machine, network_id, stage)
@@ -192,11 +198,12 @@ class Quickstart:
 
 
 @contextlib.contextmanager
-def for_tests(shown, state=None, **preparation):
+def for_tests(shown, state=None, machines=None, **preparation):
     """Bring all of it up with nothing deployed, and down again at the end.
 
     :param shown: the :class:`progress.Progress`.
     :param state: folder of all state.
+    :param machines: see :meth:`Quickstart.furnish`.
     :param preparation: arguments of :meth:`Quickstart.prepare`.
     :returns: the :class:`Quickstart`, as a context.
     """
@@ -210,7 +217,7 @@ def for_tests(shown, state=None, **preparation):
             everything.cloud = settings.Settings(state)
         try:
             everything.prepare(**preparation)
-            everything.furnish()
+            everything.furnish(machines)
             yield everything
         finally:
             everything.down()
