@@ -76,7 +76,20 @@ def rescue_opens_it_and_unrescue_gives_it_back(lab, stage, name):
 
 
 def undeployed_node_is_cleaned_and_available(lab, stage, name):
+    lab.nodes.connection.baremetal.update_node(name, automated_clean=True)
     lab.nodes.provision(name, 'deleted', 'available', stage, 900)
+    assert lab.nodes.node(name).power_state == 'power off'
+
+
+def node_is_available_without_cleaning(lab, stage, name):
+    # Another one is cleaned; this life need not be as long.
+    lab.nodes.connection.baremetal.update_node(name, automated_clean=False)
+    lab.nodes.provision(name, 'provide', 'available', stage, 120)
+
+
+def undeployed_node_is_available_without_cleaning(lab, stage, name):
+    lab.nodes.connection.baremetal.update_node(name, automated_clean=False)
+    lab.nodes.provision(name, 'deleted', 'available', stage, 300)
     assert lab.nodes.node(name).power_state == 'power off'
 
 
@@ -86,10 +99,11 @@ def all_was_within_the_rights_of_a_tenant(lab, stage, name):
                for _, _, message in lab.host_cloud.actions(name))
 
 
-LIFE = (enrolled_node_becomes_manageable, cleaning_makes_it_available,
-        deployment_makes_it_active, it_reboots_from_its_disk,
-        rescue_opens_it_and_unrescue_gives_it_back,
-        undeployed_node_is_cleaned_and_available,
+UNTIL_UNDEPLOYED = (
+    enrolled_node_becomes_manageable, cleaning_makes_it_available,
+    deployment_makes_it_active, it_reboots_from_its_disk,
+    rescue_opens_it_and_unrescue_gives_it_back)
+LIFE = (*UNTIL_UNDEPLOYED, undeployed_node_is_cleaned_and_available,
         all_was_within_the_rights_of_a_tenant)
 
 
@@ -97,8 +111,8 @@ def _actions(lab, name):
     return [action for _, action, _ in lab.host_cloud.actions(name)]
 
 
-# In a default run a UEFI machine has its life from virtual media
-# (test_virtual_media.py).
+# In a default run a BIOS machine of an environment has this life
+# (test_environment.py), and a UEFI one a life from virtual media.
 MACHINES = (machine_lives.machine('pxe-bios', 'bios', '20:57:f8:00:02:01'),
             machine_lives.machine('pxe-uefi', 'uefi', '20:57:f8:00:02:02'))
 LIVES = {machine.name: LIFE for machine in MACHINES}
@@ -110,6 +124,6 @@ def prepare(lab, names):
 
 
 @pytest.mark.parametrize('name, step', machine_lives.parameters(
-    LIVES, full=['pxe-uefi']))
+    LIVES, full=LIVES))
 def test_life(lives, name, step):
     lives.went_well(name, step)

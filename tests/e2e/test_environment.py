@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An environment from one file, with real guests, from nothing to nothing.
 
-Machines for Ironic, of which one is deployed, beside two servers that take a
-virtual IP from each other with keepalived.
+Machines for Ironic, of which one has its life by PXE, beside two servers that
+take a virtual IP from each other with keepalived.
 """
 
-import concurrent.futures
 import contextlib
 import hashlib
 import json
@@ -20,8 +19,8 @@ import pytest
 from onebox.minicloud import network
 from onebox.minicloud import settings
 from onebox import processes
-from onebox import progress
 from tests.e2e import lives as machine_lives
+from tests.e2e import test_deployment
 from tests import projects
 
 NAME = 'env'
@@ -94,14 +93,39 @@ roles:
 '''
 
 
-class Commands:
-    """The commands, for the tenant."""
+class Environment:
+    """The environment, made by the commands for a tenant.
 
-    def __init__(self, lab, folder):
+    :param lab: the :class:`quickstart.Quickstart`, with everything up.
+    """
+
+    def __init__(self, lab):
         self._lab = lab
-        self.file = folder / 'environment.yaml'
-        self.file.write_text(FILE)
-        (folder / 'control.sh').write_text(USER_DATA)
+        self.cloud = lab.host_cloud.connection
+        self.before = None
+
+    def make(self):
+        """Make it, and all that its user has for it.
+
+        :returns: what the command tells of it.
+        """
+        self._lab.host_cloud.client(
+            'image', 'create', IMAGE,
+            '--file', str(self._lab.images.keepalived),
+            '--disk-format', 'raw', '--container-format', 'bare',
+            '--property', 'os_shutdown_timeout=0', '--min-disk', '1')
+        group = self.cloud.network.create_security_group(name=GROUP)
+        for rule in ({'protocol': VRRP},
+                     {'protocol': 'tcp', 'port_range_min': SSH,
+                      'port_range_max': SSH}):
+            self.cloud.network.create_security_group_rule(
+                security_group_id=group.id, direction='ingress', **rule)
+        self.before = _holdings(self.cloud)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / 'environment.yaml'
+            path.write_text(FILE)
+            path.with_name('control.sh').write_text(USER_DATA)
+            return self.run('create', path, '--wait', '-f', 'json')
 
     def run(self, *words):
         """Run "openstack quintupleo environment ..." and read its JSON."""
@@ -110,53 +134,30 @@ class Commands:
         return json.loads(done.stdout) if '-f' in words else done.stdout
 
 
-@contextlib.contextmanager
-def _tenant(lab):
-    """What a user of the project has: an image and a security group."""
-    cloud = lab.host_cloud.connection
-    lab.host_cloud.client(
-        'image', 'create', IMAGE, '--file', str(lab.images.keepalived),
-        '--disk-format', 'raw', '--container-format', 'bare',
-        '--property', 'os_shutdown_timeout=0', '--min-disk', '1')
-    group = cloud.network.create_security_group(name=GROUP)
-    for rule in ({'protocol': VRRP},
-                 {'protocol': 'tcp', 'port_range_min': SSH,
-                  'port_range_max': SSH}):
-        cloud.network.create_security_group_rule(
-            security_group_id=group.id, direction='ingress', **rule)
-    try:
-        yield cloud
-    finally:
-        cloud.network.delete_security_group(group)
-        cloud.image.delete_image(cloud.image.find_image(IMAGE))
+def it_is_made_and_enrolled(lab, stage, name):
+    environment = lab.environment = Environment(lab)
+    _check_machines(environment.cloud, environment.make())
+    enrolled = environment.run(
+        'enroll', NAME, '--os-baremetal-endpoint', lab.ironic.api_url,
+        '-f', 'json')
+    assert {row['Outcome'] for row in enrolled} == {'enrolled'}
+    assert len(enrolled) == 3
+    lab.nodes.connection.baremetal.update_node(name, rescue_interface='agent')
 
 
-def it_comes_and_goes(lab, stage, name):
-    nodes = lab.nodes.connection.baremetal
-    with _tenant(lab) as tenant, tempfile.TemporaryDirectory() as folder:
-        commands = Commands(lab, pathlib.Path(folder))
-        before = _holdings(tenant)
-        try:
-            made = commands.run('create', commands.file, '--wait',
-                                '-f', 'json')
-            _check_machines(tenant, made)
-            enrolled = commands.run(
-                'enroll', NAME, '--os-baremetal-endpoint', lab.ironic.api_url,
-                '-f', 'json')
-            assert {row['Outcome'] for row in enrolled} == {'enrolled'}
-            assert len(enrolled) == 3
-            with concurrent.futures.ThreadPoolExecutor(1) as threads:
-                deployed = threads.submit(_deploy, lab)
-                _move_virtual_ip(lab, tenant)
-                deployed.result()
-        finally:
-            for node in nodes.nodes():
-                if node.name.startswith(f'{NAME}-'):
-                    nodes.set_node_maintenance(node)
-                    nodes.delete_node(node)
-            commands.run('delete', NAME)
-        assert _holdings(tenant) == before
-        assert commands.run('list', '-f', 'json') == []
+def its_virtual_ip_moves(lab, stage, name):
+    _move_virtual_ip(lab, stage)
+
+
+def nothing_of_it_is_left(lab, stage, name):
+    environment, nodes = lab.environment, lab.nodes.connection.baremetal
+    for node in nodes.nodes():
+        if node.name.startswith(f'{NAME}-'):
+            nodes.set_node_maintenance(node)
+            nodes.delete_node(node)
+    environment.run('delete', NAME)
+    assert _holdings(environment.cloud) == environment.before
+    assert environment.run('list', '-f', 'json') == []
 
 
 def _holdings(cloud):
@@ -182,23 +183,10 @@ def _check_machines(cloud, made):
                 if trunk.name.startswith(NAME)]) == 3
 
 
-def _deploy(lab):
-    """Deploy one of the machines; what boots is on the right disk."""
-    name = f'{NAME}-compute-0'
-    shown = progress.Progress(name)
-    lab.nodes.connection.baremetal.update_node(name, automated_clean=False)
-    with shown.stage(f'{name}: deployment') as stage:
-        lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
-        lab.nodes.provision(name, 'provide', 'available', stage, 120)
-        lab.nodes.deploy(name, stage)
-        line = lab.wait_for_system(name, stage, PATIENCE)
-    assert 'root on /dev/vda' in line
-
-
-def _move_virtual_ip(lab, cloud):
+def _move_virtual_ip(lab, stage):
     """See the address answer, take its owner away, and see it move."""
-    shown = progress.Progress('virtual IP')
-    with shown.stage('virtual IP') as stage, _on_network(lab) as device:
+    cloud = lab.host_cloud.connection
+    with _on_network(lab) as device:
         stage.waiting('keepalived')
         ports = {port.mac_address: port for port in cloud.network.ports()
                  if port.name.startswith(f'{NAME}-control-')}
@@ -295,7 +283,11 @@ def volumes_go_back_to_a_snapshot(lab, stage, name):
             _command(lab, 'delete', VOLUMES)
 
 
-LIVES = {'environments': (it_comes_and_goes, volumes_go_back_to_a_snapshot)}
+LIVES = {f'{NAME}-compute-0': (
+    it_is_made_and_enrolled, its_virtual_ip_moves,
+    *test_deployment.UNTIL_UNDEPLOYED,
+    test_deployment.undeployed_node_is_available_without_cleaning,
+    nothing_of_it_is_left, volumes_go_back_to_a_snapshot)}
 
 
 @pytest.mark.parametrize('name, step', machine_lives.parameters(LIVES))

@@ -13,6 +13,7 @@ import pytest
 from onebox.minicloud import settings
 from onebox import processes
 from tests.e2e import lives as machine_lives
+from tests.e2e import test_deployment
 
 MACHINES = (
     machine_lives.machine('first-bios', 'bios', '20:57:f8:00:00:11',
@@ -27,12 +28,6 @@ MACHINES = (
 def node_becomes_manageable(lab, stage, name):
     lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
     assert lab.nodes.node(name).power_state == 'power off'
-
-
-def node_is_available_without_cleaning(lab, stage, name):
-    # The other one is cleaned; this life need not be as long.
-    lab.nodes.connection.baremetal.update_node(name, automated_clean=False)
-    lab.nodes.provision(name, 'provide', 'available', stage, 120)
 
 
 def cleaning_makes_it_available(lab, stage, name):
@@ -150,7 +145,8 @@ LIVES = {
         undeployed_node_is_cleaned_and_available,
         nova_only_switched_it_on_and_off),
     'first-uefi': (
-        node_becomes_manageable, node_is_available_without_cleaning,
+        node_becomes_manageable,
+        test_deployment.node_is_available_without_cleaning,
         deployment_makes_it_active, it_has_asked_the_network_before_its_disk,
         nova_only_switched_it_on_and_off),
     'volume-bios': (

@@ -68,14 +68,17 @@ def nothing_was_asked_of_ironics_dhcp_and_tftp(lab, stage, name):
     assert mac not in (lab.ironic.logs / 'dnsmasq.log').read_text()
 
 
-LIFE = (it_is_cleaned_by_an_agent_from_an_iso,
-        test_deployment.deployment_makes_it_active,
-        nothing_is_left_in_the_cloud,
-        test_deployment.it_reboots_from_its_disk,
-        test_deployment.pxe_reaches_the_network_and_disk_comes_back,
-        test_deployment.undeployed_node_is_cleaned_and_available,
-        nothing_was_asked_of_ironics_dhcp_and_tftp)
-LIVES = {machine.name: LIFE for machine in MACHINES}
+DEPLOYED = (test_deployment.deployment_makes_it_active,
+            nothing_is_left_in_the_cloud,
+            test_deployment.it_reboots_from_its_disk,
+            test_deployment.pxe_reaches_the_network_and_disk_comes_back,
+            test_deployment.undeployed_node_is_cleaned_and_available,
+            nothing_was_asked_of_ironics_dhcp_and_tftp)
+LIVES = {
+    'vmedia-bios': (it_is_cleaned_by_an_agent_from_an_iso, *DEPLOYED),
+    'vmedia-uefi': (test_deployment.enrolled_node_becomes_manageable,
+                    test_deployment.node_is_available_without_cleaning,
+                    *DEPLOYED)}
 
 
 @pytest.mark.parametrize('name, step', machine_lives.parameters(
