@@ -103,12 +103,12 @@ class PermittedTestCase(unittest.TestCase):
 
     def permits(self, allowed, *urls):
         for url in urls:
-            with self.subTest(url):
+            with self.subTest(ascii(url)):
                 self.assertTrue(addresses.permitted(url, [allowed]))
 
     def refuses(self, allowed, *urls):
         for url in urls:
-            with self.subTest(url):
+            with self.subTest(ascii(url)):
                 self.assertFalse(addresses.permitted(url, [allowed]))
 
     def test_tricks(self):
@@ -170,7 +170,7 @@ class RedirectsAwayTestCase(unittest.TestCase):
                 ('https://[::1/', True),
                 ('https://a.test:port/', True),
                 ('file:///etc/passwd', True)):
-            with self.subTest(location):
+            with self.subTest(ascii(location)):
                 self.assertIs(away,
                               addresses.redirects_away(asked, location))
 

@@ -145,9 +145,9 @@ class FuzzTestCase(base.DriverTestCase):
         self.host_cloud.forget_requests()
         self.use({**GOOD, key: value})
         self.node.save = lambda: None
-        task = _Task(self.node)
+        task = _Task(self.node, self.driver)
         try:
-            self.power.validate(task)
+            task.driver.power.validate(task)
         except EXPECTED as error:
             self.assert_sentence(error)
         for request in self.host_cloud.requests:
@@ -157,9 +157,9 @@ class FuzzTestCase(base.DriverTestCase):
         self.forget_clouds()
 
     @property
-    def power(self):
+    def driver(self):
         with self.acquire(shared=True) as task:
-            return task.driver.power
+            return task.driver
 
 
 class _Task:
@@ -167,5 +167,6 @@ class _Task:
 
     shared = True
 
-    def __init__(self, node):
+    def __init__(self, node, driver):
         self.node = node
+        self.driver = driver

@@ -55,18 +55,11 @@ class _Reporter:
         """Get the tests of a run with workers, each of which has them all."""
         self._ids = ids
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_report_teststatus(self, report):
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self):
         """Return the outcome for the summary, without a letter of its own."""
-        if report.passed and report.when != 'call':
-            return '', '', ''
-        if report.failed and report.when != 'call':
-            return 'error', '', ''
-        # Others are counted as pytest does: subtests, expected failures.
-        if type(report) is pytest.TestReport and not hasattr(
-                report, 'wasxfail'):
-            return report.outcome, '', ''
-        return None
+        category, _, _ = yield
+        return category, '', ''
 
     def pytest_runtest_logreport(self, report):
         """Show a failure, and a test that ended."""

@@ -13,11 +13,16 @@ import pytest
 from onebox import testing
 
 TESTS = '''
+import unittest
+
 import pytest
 
 
-def test_passes():
-    pass
+class Some(unittest.TestCase):
+    def test_passes(self):
+        for number in range(3):
+            with self.subTest(number):
+                pass
 
 
 def test_fails():
@@ -75,7 +80,7 @@ def test_time_is_expected_by_the_last_run(command, tmp_path):
     assert re.search(r'some 4/4, [\d.]+ s: test_some.py::test_is_skip', said)
     known = json.loads((tmp_path / 'times.json').read_text())
     assert set(known) == {f'test_some.py::{name}' for name in (
-        'test_passes', 'test_fails', 'test_is_not_set_up',
+        'Some::test_passes', 'test_fails', 'test_is_not_set_up',
         'test_is_skipped')}
     (tmp_path / 'times.json').write_text(json.dumps(
         dict.fromkeys(known, 30)))
@@ -109,4 +114,4 @@ def test_terminal_has_one_line_that_changes(command):
             pass
     os.close(ours)
     assert process.returncode == 0
-    assert re.search(rb'\rsome 1/1, [\d.]+ s: test_some.py::test_passes', said)
+    assert re.search(rb'\rsome 1/1, [\d.]+ s: test_some.py::Some::', said)
