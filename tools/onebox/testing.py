@@ -234,7 +234,8 @@ class Tests:
                    *self._paths(tier, release, part), '--junit-xml', report,
                    '-m', self._marks(release)]
         if tier == 'unit' and not self._arguments:
-            command += ['--numprocesses', os.cpu_count()]
+            command += ['--numprocesses', os.cpu_count(),
+                        '--dist', 'worksteal']
         elif tier != 'unit':
             # Guests and clouds come up for minutes, which is worth watching.
             command.append('--capture=no')
