@@ -147,7 +147,7 @@ class Tests:
             self._pytest(self._lane, tier, releases.NEWEST)
 
     def _unit(self):
-        """Run the unit tests, on all cores."""
+        """Run the unit tests."""
         _each(functools.partial(self._pytest, self._lane, 'unit', release)
               for release in self._prepared())
 
@@ -233,7 +233,9 @@ class Tests:
         command = [*self._pytest_command(venv, report.stem, name),
                    *self._paths(tier, release, part), '--junit-xml', report,
                    '-m', self._marks(release)]
-        if tier == 'unit' and not self._arguments:
+        if (tier == 'unit' and release == releases.NEWEST
+                and not self._arguments):
+            # Workers do not go with the Eventlet of older releases.
             command += ['--numprocesses', os.cpu_count(),
                         '--dist', 'worksteal']
         elif tier != 'unit':
