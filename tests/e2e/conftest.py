@@ -24,19 +24,25 @@ def lab():
 
 
 @pytest.fixture(scope='session')
-def lives(lab, request):
-    """The lives of the machines whose tests were chosen, from now on.
+def chosen(lab, request):
+    """The names of the machines whose tests were chosen, by module.
 
-    Servers, networks and images are there before the first life begins.
+    Their servers, networks and images are made.
     """
-    chosen = {}
+    found = {}
     for item in request.session.items:
         name = item.callspec.params.get('name') if hasattr(
             item, 'callspec') else None
-        chosen.setdefault(item.module, {})[name] = None
-    for module, names in chosen.items():
+        found.setdefault(item.module, {})[name] = None
+    for module, names in found.items():
         if hasattr(module, 'prepare'):
             module.prepare(lab, [name for name in names if name])
+    return found
+
+
+@pytest.fixture(scope='session')
+def lives(lab, chosen):
+    """The lives of the machines whose tests were chosen, from now on."""
     lives = machine_lives.Lives(lab)
     steps = {name: module.LIVES[name] for module, names in chosen.items()
              if hasattr(module, 'LIVES') for name in names}

@@ -70,7 +70,6 @@ def nothing_was_asked_of_ironics_dhcp_and_tftp(lab, stage, name):
 
 DEPLOYED = (test_deployment.deployment_makes_it_active,
             nothing_is_left_in_the_cloud,
-            test_deployment.it_reboots_from_its_disk,
             test_deployment.pxe_reaches_the_network_and_disk_comes_back,
             test_deployment.undeployed_node_is_cleaned_and_available,
             nothing_was_asked_of_ironics_dhcp_and_tftp)
