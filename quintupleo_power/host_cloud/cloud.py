@@ -796,7 +796,7 @@ class HostCloud:
         return dataclasses.replace(server, network_first=found)
 
     def _volume_image(self, server):
-        """Tell the properties of the image that its volumes come from.
+        """Return the properties of the image that its volumes come from.
 
         :returns: dict, empty if they come from none; None if the host cloud
             does not show the volumes.

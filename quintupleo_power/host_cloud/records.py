@@ -145,7 +145,7 @@ def latest(compute, server, word):
 
 
 def is_later(row, server):
-    """Tell whether an action began after a server's last change, as read.
+    """Return whether an action began after a server's last change, as read.
 
     :param row: a row of ``os-instance-actions``.
     :param server: the :class:`servers.Server` as it was read.
