@@ -657,6 +657,10 @@ def main(argv=None):
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print('\nInterrupted. What the tests made is removed.',
+              file=sys.stderr)
+        return 130
     shown.summary()
     print('\n  ' + '\n  '.join(reports.table(tests.outcomes)))
     system.write_file(reports.kept() / 'stages.json', json.dumps({
