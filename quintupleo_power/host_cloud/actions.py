@@ -464,9 +464,9 @@ class Actions:
                  needs_end=False):
         """Read from Nova's own record whether an action failed, and why.
 
-        Nova records a failure before it clears the task. Where it shows no
-        events or, by policy, no records at all, there is no more to know than
-        that it took the action and shows no failure.
+        Nova records a failure before it clears the task. Where it hides the
+        events or, by policy, all records, all that can be known is that it
+        took the action and shows no failure.
 
         :param name: what it is that was asked for.
         :param word: what Nova's records call it.

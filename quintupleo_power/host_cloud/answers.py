@@ -16,8 +16,8 @@ from quintupleo_power.host_cloud import redaction
 # and answers with 413 of Keystone.
 _REQUEST_IDS = ('x-openstack-request-id', 'openstack-request-id')
 
-# A proxy may say as well that there is no token, that a request took too
-# long or is too large, or that there are too many.
+# A proxy, too, says that a token is missing, that a request took too long or
+# is too large, or that too many came.
 _OF_ANYBODY = (401, 408, 413, 429)
 
 

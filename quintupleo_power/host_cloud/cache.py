@@ -38,7 +38,7 @@ class Cache:
         """Get a value.
 
         :param key: what it is found by.
-        :returns: the value, None if there is none that is young enough.
+        :returns: the value; None if it is missing or too old.
         """
         with self._lock:
             put_at, value = self._values.get(key, (None, None))

@@ -164,8 +164,8 @@ def find(compute, server, word, request_id):
     :param request_id: identifier of the request for it, None if that is not
         known.
     :returns: the record; only its row in the list of them if no more is
-        shown; {} if there is none, which may just not have come to where it
-        is read from; None if Nova's policy permits neither.
+        shown; {} if nothing is found, as a record may come late to where it
+        is read; None if Nova's policy permits neither.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
     path = f'/servers/{server.id}/os-instance-actions/{request_id}'
@@ -186,7 +186,7 @@ def find(compute, server, word, request_id):
 
 
 def failure(record):
-    """Tell why an action failed.
+    """Return why an action failed.
 
     :param record: what :func:`find` returned.
     :returns: a sentence; None if the record shows no failure.
@@ -200,7 +200,7 @@ def failure(record):
 
 
 def events(record):
-    """Give the events of an action's record, as far as these have the form.
+    """Return the events of an action's record that have the right form.
 
     :param record: what :func:`find` returned.
     :returns: list of dicts.
@@ -211,7 +211,7 @@ def events(record):
 
 
 def has_ended(record):
-    """Tell whether a record shows that its action has ended.
+    """Return whether a record shows that its action has ended.
 
     :param record: what :func:`find` returned.
     :returns: True or False.

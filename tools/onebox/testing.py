@@ -146,6 +146,17 @@ class Tests:
                 self._ipxe_images()
             self._pytest(self._lane, tier, releases.NEWEST)
 
+    def require_any(self):
+        """Check that the arguments for pytest have chosen a test.
+
+        :raises: Error if no tier had one, as with a misspelt name.
+        """
+        if self.outcomes and not self._repeats_failures and not any(
+                each.passed or each.failed or each.skipped
+                for each in self.outcomes):
+            raise system.Error('No test was chosen by "%s".'
+                               % ' '.join(self._arguments))
+
     def _unit(self):
         """Run the unit tests."""
         _each(functools.partial(self._pytest, self._lane, 'unit', release)
@@ -654,6 +665,7 @@ def main(argv=None):
         tests = Tests(shown, argv[cut + 1:], choice)
         with system.lock(tests.state / 'lock', 'A run of these tests'):
             failures = _run(tests, choice.tiers)
+            tests.require_any()
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
         return 1

@@ -169,6 +169,16 @@ def test_only_what_failed_is_repeated(tests):
     assert tests._is_wanted('functional', releases.NEWEST, 2)
 
 
+@pytest.mark.parametrize('passed', [0, 1])
+def test_name_that_no_test_has_is_an_error(tests, passed):
+    tests._arguments = ['-k', 'misspelt']
+    tests.outcomes.append(reports.Outcome(
+        'unit', '39', '', passed, failed=0, skipped=0, seconds=1.0))
+    with (contextlib.nullcontext() if passed else pytest.raises(
+            system.Error, match='No test was chosen by "-k misspelt"')):
+        tests.require_any()
+
+
 def test_times_of_the_last_run(tests, capsys):
     (tests._kept / 'stages.json').write_text('{"e2e, Ironic 39": 600}')
     (tests._kept / 'e2e-39.json').write_text(
