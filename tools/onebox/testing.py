@@ -214,20 +214,22 @@ class Tests:
 
         showing = threading.Thread(target=show, daemon=True)
         showing.start()
-        # The other one undoes things when this thread has to end.
-        with (open(theirs, 'w') as output,
-              futures.ThreadPoolExecutor(1) as pool):
-            lane = Lane(self.state / 'second',
-                        progress.Progress(title, stream=output), output)
-            other = pool.submit(second, lane)
+        try:
+            # The other one undoes things when this thread has to end.
+            with (open(theirs, 'w') as output,
+                  futures.ThreadPoolExecutor(1) as pool):
+                lane = Lane(self.state / 'second',
+                            progress.Progress(title, stream=output), output)
+                other = pool.submit(second, lane)
 
-            def end():
-                with self._shown.stage(f'{title}: the second half'):
-                    other.result()
+                def end():
+                    with self._shown.stage(f'{title}: the second half'):
+                        other.result()
 
-            _each([functools.partial(first, self._lane), end])
-        # Not for what a killed process has left, which may hold the pipe.
-        showing.join(10)
+                _each([functools.partial(first, self._lane), end])
+        finally:
+            # Not for what a killed process has left, which may hold the pipe.
+            showing.join(10)
 
     def _pytest(self, lane, tier, release, cloud=None, part=None):
         """Run the tests of a tier in the environment of a release.
