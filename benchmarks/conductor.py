@@ -115,7 +115,7 @@ def entry_bytes(admin, nodes):
     gc.collect()
     tracemalloc.start()
     for info in infos:
-        host.watch(info.server)
+        host.cached_server(info.server)
     gc.collect()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

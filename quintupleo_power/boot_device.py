@@ -8,7 +8,6 @@ about what the server boots from now: the host cloud is asked.
 
 from ironic.common import exception
 
-from quintupleo_power import saving
 from quintupleo_power import transitions
 
 PERSISTENT_KEY = 'quintupleo_boot_device'
@@ -27,7 +26,7 @@ def record(node, device, persistent):
         node.del_driver_internal_info(ONCE_KEY)
     else:
         node.set_driver_internal_info(ONCE_KEY, device.value)
-    saving.save_boot_device(node)
+    node.save()
 
 
 def wished(node):
@@ -55,7 +54,7 @@ def forget(node, device):
     for key in (PERSISTENT_KEY, ONCE_KEY):
         if node.driver_internal_info.get(key) == device.value:
             node.del_driver_internal_info(key)
-    saving.save_boot_device(node)
+    node.save()
 
 
 def _device(node, recorded):

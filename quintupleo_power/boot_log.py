@@ -50,9 +50,6 @@ NEXT = 'next'
 # Seconds after a failure in which the periodic task looks for its log.
 SOUGHT_FOR = 900
 
-# Ironic has just read the server when it powers a machine off.
-READING_MAX_AGE = 1.0
-
 # What failed in a state, in words for the name of a file.
 FAILED = {
     states.DEPLOYFAIL: 'deploy',
@@ -180,7 +177,7 @@ def _read(node):
     info = driver_info.parse(node)
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        return host.console_log(host.server(info.server, READING_MAX_AGE))
+        return host.console_log(host.server(info.server))
 
 
 def _archive(text):

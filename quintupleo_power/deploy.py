@@ -21,7 +21,6 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import config_drive
-from quintupleo_power import course
 from quintupleo_power import deploy_image
 from quintupleo_power import disks
 from quintupleo_power import driver_info
@@ -74,15 +73,15 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         deploy_image.validate(task)
         # Ironic passes over steps that an agent may know.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
-        self._check(task, info, course.OWN_MAX_AGE, fetch=False)
+        self._check(task, info, fetch=False)
 
     @staticmethod
-    def _check(task, info, max_age, fetch):
+    def _check(task, info, fetch):
         """Check server and config drive, as far as that can be done now."""
         drive = config_drive.of_task(task, fetch)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
-            server = host.server(info.server, max_age)
+            server = host.server(info.server)
             obstacle = host.rebuild_obstacle(server)
             if obstacle:
                 raise transitions.Refused(
@@ -109,8 +108,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
             return
         # Ironic keeps the config drive of a request after it has validated
         # the node.
-        self._check(task, driver_info.parse(task.node),
-                    course.OWN_MAX_AGE, fetch=True)
+        self._check(task, driver_info.parse(task.node), fetch=True)
 
     @METRICS.timer('QuintupleoRebuildDeploy.deploy')
     @base.deploy_step(priority=100)

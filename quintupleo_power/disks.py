@@ -10,14 +10,14 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import config_drive
-from quintupleo_power import course
 from quintupleo_power import driver_info
 from quintupleo_power import empty_images
 from quintupleo_power import exceptions
+from quintupleo_power import executor
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power import instance_data
-from quintupleo_power import interrupted
+from quintupleo_power.node import pending_request
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -50,37 +50,36 @@ def clear_instance_data(task):
         _empty(task, 'clear_instance_data', cloud.HostCloud.rebuild_obstacle)
 
 
-def rebuild(task, step, argument):
+def rebuild(task, step, body):
     """Rebuild a node's server and leave it powered off.
 
     :param task: a TaskManager instance with an exclusive lock.
     :param step: the name of the step, for messages.
-    :param argument: function of (node, info, host, server) that returns the
+    :param body: function of (node, info, host, server) that returns the
         members of Nova's ``rebuild``, ``imageRef`` among them.
     :raises: MissingParameterValue if a required setting is missing.
     :raises: InvalidParameterValue if a setting is wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
-    carry_out(task, step, transitions.Request.REBUILD, argument)
+    carry_out(task, step, transitions.Request.REBUILD, body)
 
 
-def carry_out(task, step, request, argument):
+def carry_out(task, step, request, body):
     """Do what leaves a node powered off, within [quintupleo]image_timeout.
 
     :param task: a TaskManager instance with an exclusive lock.
     :param step: the name of the step, for messages.
     :param request: a :class:`transitions.Request`.
-    :param argument: see :func:`course.fulfil`.
+    :param body: see :func:`executor.run`.
     :returns: the :class:`host_cloud.servers.Server` afterwards.
     :raises: MissingParameterValue if a required setting is missing.
     :raises: InvalidParameterValue if a setting is wrong.
     :raises: DriverOperationError if the server did not get there.
     """
     node = task.node
-    with interrupted.recorded(node, step):
-        server = course.fulfil(
-            node, request, CONF[GROUP].image_timeout,
-            course.NEVER, argument)
+    with pending_request.kept(node, step):
+        server = executor.run(
+            node, request, CONF[GROUP].image_timeout, body)
         node.power_state = states.POWER_OFF
     # Unlike a power request, a step saves this by itself: power sync would
     # otherwise force the state from before it.

@@ -18,6 +18,7 @@ from quintupleo_power import boot_device
 from quintupleo_power import compat
 from quintupleo_power import deploy
 from quintupleo_power import disks
+from quintupleo_power.drift import baseline
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
@@ -26,7 +27,6 @@ from quintupleo_power import machine
 from quintupleo_power import transitions
 from quintupleo_power import user_media
 from quintupleo_power import virtual_media
-from quintupleo_power import watch
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -92,7 +92,7 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = host.watch(info.server)
+            server = host.cached_server(info.server)
             obstacle = host.rescue_obstacle(server)
         supported = {boot_devices.PXE: obstacle is None,
                      boot_devices.DISK: True,
@@ -143,7 +143,8 @@ class QuintupleoManagement(base.ManagementInterface):
     def _device_in_use(self, task):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
-            server = cloud.get(info.credentials).watch(info.server)
+            server = cloud.get(info.credentials).cached_server(
+                info.server)
         if server.network_first:
             return transitions.Device.PXE
         return transitions.device_in_use(server.state)
@@ -170,7 +171,7 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            return host.boot_mode(host.watch(info.server))
+            return host.boot_mode(host.cached_server(info.server))
 
     @METRICS.timer('QuintupleoManagement.set_boot_mode')
     @task_manager.require_exclusive_lock
@@ -244,7 +245,7 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            return host.secure_boot(host.watch(info.server))
+            return host.secure_boot(host.cached_server(info.server))
 
     def detect_vendor(self, task):
         """Tell the vendor of the machine, without a request.
@@ -267,8 +268,8 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            return [card.mac
-                    for card in host.interfaces(host.watch(info.server))]
+            server = host.cached_server(info.server)
+            return [card.mac for card in host.interfaces(server)]
 
     @METRICS.timer('QuintupleoManagement.inject_nmi')
     @task_manager.require_exclusive_lock
@@ -318,14 +319,14 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = host.watch(info.server)
+            server = host.cached_server(info.server)
             if server.state.vm_state == 'error':
-                server = host.server(info.server, watch.NEWS_MAX_AGE)
-            finding = watch.find(task, info, host, server)
-        if (finding and finding.kind.severe) or (
+                server = host.server(info.server)
+            difference = baseline.find(task, info, host, server)
+        if (difference and difference.kind.severe) or (
                 server.state.vm_state == 'error'):
             return states.HealthState.CRITICAL
-        if finding or transitions.refusal(server.state):
+        if difference or transitions.refusal(server.state):
             return states.HealthState.WARNING
         return states.HealthState.OK
 

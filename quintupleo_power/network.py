@@ -9,7 +9,6 @@ it up: the machine then stays on the rescuing network until it is off.
 """
 
 import contextlib
-import time
 
 from ironic.common import exception
 from ironic.common import states
@@ -24,10 +23,10 @@ from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
+from quintupleo_power import executor
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import transitions
-from quintupleo_power import watch
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -458,15 +457,12 @@ def _out_of_rescue(node, host, info, *others):
     :returns: the server.
     """
     server = host.server(info.server)
-    if transitions.situation(server.state) in (
+    if transitions.situation(server.state) not in (
             transitions.Situation.RESCUE_GUEST_OFF, *others):
-        deadline = time.monotonic() + CONF[GROUP].action_timeout
-        watch.acting(node)
-        for action in (transitions.Action.UNRESCUE, transitions.Action.STOP):
-            server = host.run(server, action, deadline)
-        watch.after_action(node, server)
-        node.save()
-    return server
+        return server
+    server = executor.run(node, transitions.Request.END_RESCUE)
+    node.save()
+    return server or host.server(info.server)
 
 
 def _network(node, kind):

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The power interface: Ironic's requests become Nova server actions."""
 
-import contextlib
-import time
-import weakref
-
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import periodics
@@ -17,18 +13,19 @@ from quintupleo_power import boot
 from quintupleo_power import boot_log
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import course
 from quintupleo_power import deploy
-from quintupleo_power import drift
+from quintupleo_power.drift import baseline
+from quintupleo_power.drift import compare
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
+from quintupleo_power import executor
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
-from quintupleo_power import interrupted
+from quintupleo_power.node import pending_request
 from quintupleo_power import rescue_images
+from quintupleo_power import takeover
 from quintupleo_power import transitions
-from quintupleo_power import watch
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -42,12 +39,6 @@ REQUESTS = {
     states.SOFT_POWER_OFF: transitions.Request.SOFT_POWER_OFF,
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
-
-# When the request began that each task goes on with, time.monotonic values.
-_begun_at = weakref.WeakKeyDictionary()
-
-# Tasks in which Ironic was told by an earlier reading that it has to act.
-_told_by_what_is_known = weakref.WeakSet()
 
 # Servers whose power off was looked at, so that a slow one is told of once a
 # day.
@@ -73,19 +64,9 @@ class QuintupleoPower(base.PowerInterface):
         :raises: InvalidParameterValue if a setting is wrong, or the host
             cloud or what it holds cannot be used with it.
         """
-        _begun_at[task] = time.monotonic()
         info = driver_info.parse(task.node)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
-            # What was read earlier must not refuse anything: somebody may
-            # have mended it. But it lets a request begin, as Nova itself
-            # refuses what does not fit. Who only asks gets a new answer.
-            recent = None if task.shared else host.recent(info.server)
-            if recent:
-                with contextlib.suppress(errors.HostCloudError,
-                                         transitions.Refused):
-                    _require_usable(task, info, host, recent)
-                    return
             _require_usable(task, info, host, host.server(info.server))
 
     @METRICS.timer('QuintupleoPower.get_power_state')
@@ -101,26 +82,28 @@ class QuintupleoPower(base.PowerInterface):
         :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`, or
             ERROR for a server in ERROR whose power Ironic is about to change.
         """
-        interrupted.require_none(task)
+        pending_request.require_none(task)
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = (_look(task.node, info, host) if task.shared else
-                      _look_before_a_change(task, info, host))
+            # Ironic leaves a node as it is if this says that it is so
+            # already, which only a new reading may say.
+            server = (_read_for_sync(task.node, info, host) if task.shared else
+                      host.server(info.server))
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (
                     f'Server {server.id} is {server.status}, neither on nor '
                     'off: '
                     + (transitions.refusal(server.state)
-                       or course.fault(server)))
+                       or server.fault_or_hint))
                 if _is_about_to_leave_error(task, server):
                     LOG.warning('Node %(node)s: %(reason)s',
                                 {'node': task.node.uuid, 'reason': sentence})
                     return states.ERROR
                 raise errors.HostCloudError(sentence)
             if task.shared:
-                _watch(task, info, host, server)
+                _report_difference(task, info, host, server)
         return states.POWER_ON if is_on else states.POWER_OFF
 
     @METRICS.timer('QuintupleoPower.set_power_state')
@@ -143,10 +126,8 @@ class QuintupleoPower(base.PowerInterface):
                 f'Node {task.node.uuid}: the quintupleo driver knows no '
                 f"power state '{power_state}'")
         boot_log.before_power_request(task, power_state)
-        with interrupted.recorded(task.node, power_state):
-            course.fulfil(task.node, REQUESTS[power_state], timeout,
-                          _begun_at.get(task, course.NEVER),
-                          may_be_done=task in _told_by_what_is_known)
+        with pending_request.kept(task.node, power_state):
+            executor.run(task.node, REQUESTS[power_state], timeout)
 
     @METRICS.timer('QuintupleoPower.reboot')
     @task_manager.require_exclusive_lock
@@ -161,9 +142,8 @@ class QuintupleoPower(base.PowerInterface):
         :raises: DriverOperationError if the server did not get there.
         """
         boot_log.before_power_request(task, states.REBOOT)
-        with interrupted.recorded(task.node, states.REBOOT):
-            course.fulfil(task.node, transitions.Request.REBOOT, timeout,
-                          _begun_at.get(task, course.NEVER))
+        with pending_request.kept(task.node, states.REBOOT):
+            executor.run(task.node, transitions.Request.REBOOT, timeout)
 
     def get_supported_power_states(self, task):
         """Get a list of the supported power states.
@@ -179,13 +159,13 @@ class QuintupleoPower(base.PowerInterface):
         # As often as Ironic looks for what a dead conductor has left.
         spacing=CONF.conductor.check_provision_state_interval or 60,
         filters={'reserved': False, 'maintenance': False},
-        predicate=interrupted.is_left,
+        predicate=takeover.is_needed,
         predicate_extra_fields=('driver_internal_info', 'provision_state',
                                 'target_power_state'),
         shared_task=False)
     def _take_over(self, task, manager, context):
         """Finish what a conductor that died had begun with a node."""
-        task.spawn_after(manager._spawn_worker, interrupted.take_over, task)
+        task.spawn_after(manager._spawn_worker, takeover.run, task)
 
     @METRICS.timer('QuintupleoPower._keep_boot_logs')
     @periodics.node_periodic(
@@ -210,7 +190,10 @@ def _require_usable(task, info, host, server):
     :raises: Refused or another HostCloudError if not.
     :raises: InvalidParameterValue if a setting is wrong.
     """
-    _require_no_refusal(server)
+    refusal = transitions.refusal(server.state)
+    if refusal:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) cannot be used: {refusal}')
     # Where it is not known, a rescue is refused when one is planned.
     if server.network_first is None and not task.shared:
         return
@@ -224,16 +207,9 @@ def _require_usable(task, info, host, server):
         _warn_of_a_slow_stop(task.node, host, server)
     # Where Ironic is about to act it is not stopped: deploying anew is what
     # helps.
-    finding = task.shared and watch.find(task, info, host, server)
-    if finding:
-        raise transitions.Refused(finding.sentence)
-
-
-def _require_no_refusal(server):
-    refusal = transitions.refusal(server.state)
-    if refusal:
-        raise transitions.Refused(
-            f'Server {server.id} ({server.name}) cannot be used: {refusal}')
+    difference = task.shared and baseline.find(task, info, host, server)
+    if difference:
+        raise transitions.Refused(difference.sentence)
 
 
 def _require_rescue(host, server):
@@ -266,57 +242,31 @@ def _warn_of_a_slow_stop(node, host, server):
              if seconds is None else f'{seconds} s'})
 
 
-def _look(node, info, host):
-    """Read a server for power sync, anew before Ironic is told of a change.
+def _read_for_sync(node, info, host):
+    """Return a server for power sync.
 
-    Many nodes share a reading, which may be older than what was done since.
+    Many nodes share a reading, which may be older than what was done since:
+    a change is reported after another reading only.
     """
-    server = host.watch(info.server)
+    server = host.cached_server(info.server)
     is_on = transitions.is_on(server.state)
     known = node.power_state
     if is_on is None or known and is_on is not (known == states.POWER_ON):
-        return host.server(info.server, watch.NEWS_MAX_AGE)
+        return host.server(info.server)
     return server
 
 
-def _look_before_a_change(task, info, host):
-    """Read a server whose power Ironic is about to change.
-
-    Ironic leaves it as it is if this says that it is so already, which only
-    a reading says that began after the request.
-
-    :raises: Refused if validation let a server pass by an earlier reading
-        that has to be refused by now.
-    """
-    target = task.node.target_power_state
-    _told_by_what_is_known.discard(task)
-    recent = host.recent(info.server) if target else None
-    if recent:
-        is_on = transitions.is_on(recent.state)
-        if is_on is not None and is_on is not (target == states.POWER_ON):
-            _told_by_what_is_known.add(task)
-            return recent
-    max_age = course.own_reading(_begun_at.get(task, course.NEVER))
-    if not max_age:
-        # Not validated, or another request of the same task was.
-        _begun_at[task] = time.monotonic()
-    server = host.server(info.server, max_age)
-    if target:
-        _require_no_refusal(server)
-    return server
-
-
-def _watch(task, info, host, server):
-    """Tell of what somebody else did to a server.
+def _report_difference(task, info, host, server):
+    """Report what somebody else did to a server.
 
     :raises: HostCloudError if another server has come in its place, whose
         power is not the node's.
     """
-    finding = watch.find(task, info, host, server)
-    if finding and finding.kind is drift.Kind.REPLACED:
-        raise errors.HostCloudError(finding.sentence)
-    if finding:
-        watch.tell(task.node, finding)
+    difference = baseline.find(task, info, host, server)
+    if difference and difference.kind is compare.Kind.REPLACED:
+        raise errors.HostCloudError(difference.sentence)
+    if difference:
+        baseline.report(task.node, difference)
 
 
 def _is_about_to_leave_error(task, server):

@@ -44,21 +44,17 @@ def find(node, info, host, server, device=transitions.Device.PXE):
             f'The rescue image of {setting} cannot be used: {exc}')
 
 
-def was_replaced(node, info, host, server, image):
-    """Tell whether another image has the name by now that was looked up.
+def forget(node, info, host, server):
+    """Have the image found again, as another one may have its name by now.
 
     :param node: an Ironic node.
     :param info: its :class:`driver_info.DriverInfo`.
     :param host: its :class:`host_cloud.cloud.HostCloud`.
     :param server: its :class:`host_cloud.servers.Server`.
-    :param image: UUID of the image that was found before.
-    :returns: True or False.
     :raises: InvalidParameterValue if the node's capabilities are wrong.
-    :raises: UnsuitableImage if the setting names no rescue image any more,
-        or another HostCloudError.
+    :raises: HostCloudError if the host cloud cannot be asked.
     """
     host.forget_image(_reference(node, info, host, server))
-    return find(node, info, host, server) != image
 
 
 def _reference(node, info, host, server):

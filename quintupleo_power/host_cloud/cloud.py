@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host cloud as the driver uses it."""
 
-import contextlib
 import dataclasses
 import threading
 import time
@@ -21,11 +20,10 @@ from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import instance_images
 from quintupleo_power.host_cloud import interfaces
 from quintupleo_power.host_cloud import keys
-from quintupleo_power.host_cloud import pace
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import records
+from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power.host_cloud import view
 from quintupleo_power.host_cloud import volumes
 from quintupleo_power import transitions
 
@@ -38,11 +36,6 @@ LOG = log.getLogger(__name__)
 IMAGE_MAX_AGE = 300.0
 # Nor do those that Cinder keeps with a volume, and what follows from them.
 VOLUME_MAX_AGE = 86400.0
-
-# How many times [quintupleo]server_list_max_age a reading may be old by which
-# an action is planned that Nova refuses where it does not fit. Power sync and
-# the action before leave one, which would seldom be there in that time alone.
-KNOWN_FOR = 10
 
 # The first compute API that rescues a server which boots from a volume, and
 # the first whose rebuild writes such a volume anew.
@@ -143,8 +136,9 @@ class HostCloud:
         self._image = image
         self._volume = volume
         self._network = network
-        self._actions = actions.Actions(compute, CONF[GROUP].poll_interval)
-        self._view = view.View(compute)
+        self._servers = server_cache.ServerCache(compute)
+        self._actions = actions.Actions(compute, self._servers,
+                                        CONF[GROUP].poll_interval)
         self.snapshots = snapshots.Snapshots(compute, image, volume)
         self.instance_images = instance_images.InstanceImages(compute, image)
         self._images = cache.Cache(IMAGE_MAX_AGE)
@@ -155,38 +149,24 @@ class HostCloud:
         self._network_first = cache.Cache(VOLUME_MAX_AGE)
         self._volume_images = cache.Cache(VOLUME_MAX_AGE)
 
-    def server(self, reference, max_age=0.0):
-        """Read a server.
+    def server(self, reference):
+        """Return a server as a reading shows it that begins now.
 
         :param reference: UUID, or name if it is unique.
-        :param max_age: seconds that an earlier reading may be old.
         :returns: a :class:`servers.Server`.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
-        return self._complete(self._view.server(reference, max_age))
+        return self._complete(self._servers.get(reference))
 
-    def recent(self, reference):
-        """Tell what is known of a server, without a request.
-
-        :param reference: UUID, or name if it is unique.
-        :returns: a :class:`servers.Server`, at most :data:`KNOWN_FOR` times
-            ``[quintupleo]server_list_max_age`` old, or None.
-        :raises: HostCloudError if its volumes cannot be looked at.
-        """
-        server = self._view.recent(
-            reference, KNOWN_FOR * CONF[GROUP].server_list_max_age)
-        return server and self._complete(server)
-
-    def watch(self, reference):
-        """Read a server that is only looked at, with others that are.
+    def cached_server(self, reference):
+        """Return a server as power sync and the like may see it.
 
         :param reference: UUID, or name if it is unique.
         :returns: a :class:`servers.Server`, at most
-            ``[quintupleo]server_list_max_age`` old, or twice the time that
-            the last list took.
+            ``[quintupleo]server_list_max_age`` old.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
-        return self._complete(self._view.watch(
+        return self._complete(self._servers.get_cached(
             reference, CONF[GROUP].server_list_max_age), watching=True)
 
     def settle(self, server, deadline):
@@ -201,78 +181,30 @@ class HostCloud:
         """
         return self._complete(self._actions.settle(server, deadline))
 
-    def send(self, server, action, deadline, argument=None):
-        """Send one action; what was read of the server counts no more.
+    def send(self, server, action, deadline, body=None):
+        """Send one action.
 
         See :meth:`actions.Actions.send`.
-
-        :param server: the :class:`servers.Server`, with nothing under way.
-        :param action: a :class:`quintupleo_power.transitions.Action`.
-        :param deadline: a ``time.monotonic`` value.
-        :param argument: what the action is asked for with.
-        :returns: the :class:`actions.UnderWay`.
-        :raises: Conflict if the server is in no state for it, OutcomeUnknown
-            if it is not known whether it was sent, ActionTimeout if too many
-            others were before it, or another HostCloudError.
         """
-        with self._acting(server):
-            return self._actions.send(server, action, deadline, argument)
+        return self._actions.send(server, action, deadline, body)
 
-    def follow(self, earlier, action, deadline, argument=None):
-        """Send an action as soon as an earlier one is over.
+    def wait(self, under_way, deadline):
+        """Wait for the end of an action.
 
-        See :meth:`actions.Actions.follow`.
-
-        :param earlier: the :class:`actions.UnderWay` of the earlier one.
-        :param action: the next :class:`quintupleo_power.transitions.Action`.
-        :param deadline: a ``time.monotonic`` value.
-        :param argument: what the action is asked for with.
-        :returns: the :class:`actions.UnderWay` of the next one.
-        :raises: what :meth:`send` and :meth:`see_end` raise.
+        See :meth:`actions.Actions.wait`.
         """
-        with self._acting(earlier.server):
-            return self._actions.follow(earlier, action, deadline, argument)
-
-    def see_end(self, under_way, deadline, place=pace.Place.ALONE):
-        """See an action end.
-
-        See :meth:`actions.Actions.see_end`.
-
-        :param under_way: its :class:`actions.UnderWay`.
-        :param deadline: a ``time.monotonic`` value.
-        :param place: its :class:`pace.Place` in the request.
-        :returns: the :class:`servers.Server` after the action.
-        :raises: ActionFailed if Nova took it and did not do it, ActionTimeout
-            if it did not end in time, or another HostCloudError.
-        """
-        with self._acting(under_way.server):
-            seen = self._actions.see_end(under_way, deadline, place)
-        self._view.left(seen)
         # No request may fail any more once the action is done.
         return dataclasses.replace(
-            seen, network_first=under_way.server.network_first)
+            self._actions.wait(under_way, deadline),
+            network_first=under_way.server.network_first)
 
-    def run(self, server, action, deadline, argument=None):
-        """Send one action and see it end.
+    def run(self, server, action, deadline, body=None):
+        """Send one action and wait for its end.
 
-        :param server: the :class:`servers.Server`, with nothing under way.
-        :param action: a :class:`quintupleo_power.transitions.Action`.
-        :param deadline: a ``time.monotonic`` value.
-        :param argument: what the action is asked for with.
         :returns: the :class:`servers.Server` after the action.
-        :raises: what :meth:`send` and :meth:`see_end` raise.
+        :raises: what :meth:`send` and :meth:`wait` raise.
         """
-        return self.see_end(
-            self.send(server, action, deadline, argument), deadline)
-
-    @contextlib.contextmanager
-    def _acting(self, server):
-        """Let no reading from before or meanwhile count afterwards."""
-        self._view.acted(server.id)
-        try:
-            yield
-        finally:
-            self._view.acted(server.id)
+        return self.wait(self.send(server, action, deadline, body), deadline)
 
     def inject_nmi(self, server):
         """Send a server's guest a non-maskable interrupt.
@@ -286,19 +218,17 @@ class HostCloud:
         """
         self._actions.inject_nmi(server)
 
-    def actions_since(self, server, updated, moment=None):
+    def actions_since(self, server, updated):
         """Read what was done with a server after a reading of it.
 
         See :func:`records.since`.
 
         :param server: the :class:`servers.Server` as it is now.
         :param updated: ``updated`` of the server in that reading.
-        :param moment: a ``time.time`` value; what began long before it is
-            left out. None for all.
         :returns: rows of ``os-instance-actions``, oldest first.
         :raises: HostCloudError if the host cloud cannot be asked.
         """
-        return records.since(self._compute, server, updated, moment)
+        return records.since(self._compute, server, updated)
 
     def actions_after(self, server, request_id, updated):
         """Read what was done with a server after an action.
@@ -313,22 +243,6 @@ class HostCloud:
         :raises: HostCloudError if the host cloud cannot be asked.
         """
         return records.after(self._compute, server, request_id, updated)
-
-    def action_begun_since(self, server, action, moment):
-        """Find the latest action of its kind that began since a moment.
-
-        See :func:`records.begun_since`.
-
-        :param server: the :class:`servers.Server`.
-        :param action: a start, a stop, a rescue or an unrescue: a
-            :class:`quintupleo_power.transitions.Action`.
-        :param moment: a ``time.time`` value of this machine's clock.
-        :returns: the request's identifier, None if there is no such action or
-            Nova does not tell.
-        :raises: HostCloudError if the host cloud cannot be asked.
-        """
-        return records.begun_since(self._compute, server, action.value,
-                                   moment)
 
     def console_url(self, server, console_type):
         """Ask for the URL of a server's console.
@@ -502,8 +416,10 @@ class HostCloud:
         :raises: Conflict if the server is in no state for it, or another
             HostCloudError.
         """
-        with self._acting(server):
+        try:
             ports.plug(self._compute, server.id, mac, port_id)
+        finally:
+            self._servers.invalidate(server.id)
 
     def forget_image(self, reference):
         """Read an image anew the next time.

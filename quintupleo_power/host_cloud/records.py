@@ -2,14 +2,8 @@
 """Nova's own records of what was done with a server."""
 
 import contextlib
-import math
-
-from oslo_utils import timeutils
 
 from quintupleo_power.host_cloud import errors
-
-# Seconds that a clock may be off by which a reading is told to be an old one.
-CLOCK_SKEW = 30.0
 
 # Rows of a server's actions that are looked through for one.
 LATEST = 10
@@ -41,31 +35,23 @@ def read(compute, server_id):
     return rows
 
 
-def since(compute, server, updated, moment=None):
+def since(compute, server, updated):
     """Read the actions of a server that came after a reading of it.
 
-    Nova's clock is compared with itself, but for those that began long before
-    a moment.
+    Nova's clock is compared with itself.
 
     :param compute: the compute :class:`service.Service`.
     :param server: the :class:`servers.Server` as it is now.
     :param updated: ``updated`` of the server in that reading.
-    :param moment: a ``time.time`` value of this machine's clock; actions that
-        began more than :data:`CLOCK_SKEW` before it are left out. None for
-        all.
     :returns: rows of ``os-instance-actions``, oldest first.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    rows = read(compute, server.id)
     # An action of that very second came before, unless the server has
     # changed since.
     changed = server.updated != updated
-    earliest = moment and (moment + (compute.clock_ahead or 0.0)
-                           - CLOCK_SKEW)
-    return [row for row in reversed(rows)
-            if (_second(row) > updated[:_SECONDS]
-                or changed and _second(row) == updated[:_SECONDS])
-            and (earliest is None or _began_since(row, earliest))]
+    return [row for row in reversed(read(compute, server.id))
+            if _second(row) > updated[:_SECONDS]
+            or changed and _second(row) == updated[:_SECONDS]]
 
 
 def after(compute, server, request_id, updated):
@@ -87,32 +73,6 @@ def after(compute, server, request_id, updated):
     else:
         rows = [row for row in rows if _second(row) >= updated[:_SECONDS]]
     return rows[::-1]
-
-
-def begun_since(compute, server, action, moment):
-    """Find the latest of one kind of actions that began since a moment.
-
-    A record has the time at which the request came to Nova
-    (``nova/objects/instance_action.py``), in whole seconds where the database
-    below keeps no fractions of them, as MySQL. A host cloud that does not
-    tell its time is taken to have the conductor's.
-
-    :param compute: the compute :class:`service.Service`.
-    :param server: the :class:`servers.Server`.
-    :param action: what Nova's records call it.
-    :param moment: a ``time.time`` value of this machine's clock.
-    :returns: the request's identifier, None if there is no such action or
-        Nova does not tell.
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
-    try:
-        rows = read(compute, server.id)
-    except (errors.NotFound, errors.Forbidden):
-        return None
-    moment += compute.clock_ahead or 0.0
-    return next((row.get('request_id') for row in rows
-                 if row['action'] == action and _began_since(row, moment)),
-                None)
 
 
 def latest(compute, server, word):
@@ -221,15 +181,6 @@ def is_row(record):
 def _cut(moment):
     """Cut one of Nova's times; a server's has a time zone, a record's not."""
     return moment[:_SECONDS] if isinstance(moment, str) else ''
-
-
-def _began_since(row, moment):
-    try:
-        began = timeutils.parse_isotime(row['start_time'])
-    except ValueError:
-        return False
-    return began.timestamp() >= (moment if began.microsecond
-                                 else math.floor(moment))
 
 
 def _second(row):

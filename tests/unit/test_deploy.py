@@ -21,7 +21,7 @@ from ironic.tests.unit.objects import utils as objects_utils
 from quintupleo_power import deploy
 from quintupleo_power import hardware
 from quintupleo_power import instance_data
-from quintupleo_power import interrupted
+from quintupleo_power.node import pending_request
 from tests.unit import nova_model
 from tests.unit import test_power
 
@@ -103,13 +103,13 @@ class DeployTestCase(test_power.PowerTestCase):
             (states.ACTIVE, states.POWER_ON, None),
             (node.provision_state, node.power_state, node.last_error))
         self.assert_server_is('active', RUNNING)
-        self.assertNotIn(interrupted.KEY, node.driver_internal_info)
+        self.assertNotIn(pending_request.KEY, node.driver_internal_info)
 
     def assert_failed(self, *parts, drive=None):
         node = self.deploy(drive)
         self.assertEqual(states.DEPLOYFAIL, node.provision_state)
         self.assert_says(node.last_error, *parts)
-        self.assertNotIn(interrupted.KEY, node.driver_internal_info)
+        self.assertNotIn(pending_request.KEY, node.driver_internal_info)
 
     def rebuilds(self):
         """What rebuilds were asked for with."""
@@ -444,14 +444,14 @@ class FailuresTestCase(DeployTestCase):
         self.assert_sent()
 
     def test_conductor_that_died_leaves_what_was_under_way(self):
-        with mock.patch('quintupleo_power.host_cloud.actions.Actions.see_end',
+        with mock.patch('quintupleo_power.host_cloud.actions.Actions.wait',
                         autospec=True, side_effect=KeyboardInterrupt):
             with mock.patch.object(self.node.__class__, autospec=True,
                                    attribute='del_driver_internal_info'):
                 self.assertRaises(KeyboardInterrupt, self.deploy)
         self.node.refresh()
         self.assertEqual('deploy', self.node.driver_internal_info[
-            interrupted.KEY]['power_state'])
+            pending_request.KEY]['power_state'])
 
 
 class ConfigDriveTestCase(DeployTestCase):

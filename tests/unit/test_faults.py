@@ -371,7 +371,7 @@ class DeadlineTestCase(FaultTestCase):
     def test_first_look_comes_within_the_time(self):
         # Known to be slow, so that the first look would come late.
         for _ in range(8):
-            self.host()._actions._pace.record('stop', 100.0, False)
+            self.host()._actions._schedule.learn('stop', 100.0, 2)
         begun = self.clock.now
         self.host_cloud.reads_per_task = 10 ** 6
         self.refused(self.set_power, states.POWER_OFF, timeout=2)

@@ -11,8 +11,8 @@ from ironic.conductor import utils as conductor_utils
 from ironic import objects
 
 from quintupleo_power.host_cloud import service
-from quintupleo_power import interrupted
-from quintupleo_power import saving
+from quintupleo_power.node import pending_request
+from quintupleo_power import takeover
 from tests.unit import base
 from tests.unit import nova_model
 
@@ -60,7 +60,7 @@ class InterruptedTestCase(base.DriverTestCase):
     def take_over(self):
         """Do what the periodic task of the survivor does."""
         with self.acquire() as task:
-            interrupted.take_over(task)
+            takeover.run(task)
         self.node.refresh()
 
     def wish(self, device, persistent=True):
@@ -70,12 +70,12 @@ class InterruptedTestCase(base.DriverTestCase):
 
     def request(self):
         """What is kept of the request, now."""
-        return self.node.driver_internal_info.get(interrupted.KEY)
+        return self.node.driver_internal_info.get(pending_request.KEY)
 
     def change_request(self, **values):
         """Change what is kept of the request."""
         self.node.set_driver_internal_info(
-            interrupted.KEY, self.request() | values)
+            pending_request.KEY, self.request() | values)
         self.node.save()
 
     def history(self):
@@ -141,23 +141,6 @@ class FinishTestCase(InterruptedTestCase):
         self.begin(states.REBOOT)
         self.take_over()
         self.assert_finished(ON, 'hard reboot', 'hard reboot')
-
-    def test_rescue_of_an_outsider_since_the_server_was_read(self):
-        self.wish(boot_devices.PXE)
-        self.host_cloud.forget_requests()
-        with self.acquire(shared=True) as task:
-            task.driver.power.get_power_state(task)
-        self.clock.now += 100
-        self.host_cloud.change_behind(
-            self.server, 'rescue', self.clock.moment().isoformat(),
-            vm_state='rescued')
-        self.clock.now += 60
-        self.begin(states.REBOOT)
-        # Planned without a look.
-        self.assertEqual(1, len([each for each in self.host_cloud.requests
-                                 if each.endswith(self.server.id)]))
-        self.take_over()
-        self.assert_finished(ON, 'unrescue', 'rescue')
 
     def test_pxe_once_that_was_booted_is_not_booted_again(self):
         self.wish(boot_devices.DISK)
@@ -353,7 +336,7 @@ class LookTestCase(InterruptedTestCase):
 
     def test_request_is_kept_while_a_task_ends(self):
         self.server.task = ('rebooting', 1)
-        with mock.patch.object(saving, 'save_request', autospec=True,
+        with mock.patch.object(objects.Node, 'save', autospec=True,
                                side_effect=self.save_and_die):
             with self.acquire() as task:
                 self.assertRaises(DeathError, task.driver.power.reboot, task)
@@ -368,7 +351,7 @@ class LookTestCase(InterruptedTestCase):
         self.node.refresh()
         self.assertIsNone(self.request())
 
-    _save = staticmethod(saving.save_request)
+    _save = staticmethod(objects.Node.save)
 
     def save_and_die(self, node):
         """Do what it does, and no more."""
@@ -378,7 +361,7 @@ class LookTestCase(InterruptedTestCase):
     def test_request_is_kept_while_the_cloud_cannot_be_read(self):
         self.host_cloud.fail('GET', f'/servers/{self.server.id}$', 503,
                              times=self.READS)
-        with mock.patch.object(saving, 'save_request', autospec=True,
+        with mock.patch.object(objects.Node, 'save', autospec=True,
                                side_effect=self.save_and_die):
             with self.acquire() as task:
                 self.assertRaises(DeathError, task.driver.power.reboot, task)

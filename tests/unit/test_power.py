@@ -2,7 +2,7 @@
 """The power interface, against a host cloud that can fail."""
 
 import dataclasses
-import datetime
+import functools
 import itertools
 
 import fixtures
@@ -14,13 +14,12 @@ import requests
 
 from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import course
+from quintupleo_power import executor
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import power
 from quintupleo_power import transitions
-from quintupleo_power import watch
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit import nova_model
@@ -358,7 +357,7 @@ class TroubleTestCase(PowerTestCase):
 
         self.host_cloud._server_body = body
         self.refused(self.reboot)
-        self.assertEqual(course.MAX_CONFLICTS, self.posts())
+        self.assertEqual(executor.MAX_CONFLICTS, self.posts())
 
     def test_lock_is_named_at_once_with_its_reason(self):
         self.server.locked, self.server.locked_reason = True, 'in use'
@@ -421,7 +420,7 @@ class TroubleTestCase(PowerTestCase):
         self.assert_sent('stop')
         self.assertLess(120, self.clock.now - begun)
         pauses = self.clock.slept
-        self.assertGreaterEqual(course.LONGEST_PAUSE, max(pauses))
+        self.assertGreaterEqual(executor.LONGEST_PAUSE, max(pauses))
 
     def test_unrescue_that_never_arrived_is_no_reboot_to_pxe(self):
         self.set_server('rescued', RUNNING)
@@ -707,19 +706,14 @@ class GetPowerStateTestCase(PowerTestCase):
         with self.acquire() as task:
             task.driver.power.validate(task)
 
-    def test_request_that_an_older_reading_lets_pass_is_refused(self):
-        # Found by the model-based test.
-        for before, wanted in (('active', states.POWER_OFF),
-                               ('stopped', states.POWER_OFF),
-                               ('stopped', states.POWER_ON),
+    def test_server_that_is_refused_after_its_validation(self):
+        for before, wanted in (('stopped', states.POWER_ON),
                                ('active', states.REBOOT)):
-            self.forget_clouds()
             self.set_server(before, RUNNING if before == 'active'
                             else SHUTDOWN)
-            self.get_power()
-            self.set_server('shelved', SHUTDOWN)
             with self.acquire() as task:
                 task.driver.power.validate(task)
+                self.set_server('shelved', SHUTDOWN)
                 task.node.target_power_state = wanted
                 error = self.assertRaises(
                     exception.DriverOperationError,
@@ -791,7 +785,7 @@ class GetPowerStateTestCase(PowerTestCase):
         self.host_cloud.forget_requests()
         self.get_power()
         self.assertEqual([], self.host_cloud.requests)
-        self.clock.now += 30.0
+        self.clock.now += 31.0
         self.get_power()
         self.assertEqual(1, len(self.host_cloud.requests))
 
@@ -819,106 +813,19 @@ class GetPowerStateTestCase(PowerTestCase):
         self.assertEqual(states.POWER_OFF, self.get_power())
 
 
-class PlanAfterValidationTestCase(PowerTestCase):
-    """What was read to validate a request is not read again to plan it."""
+class PlanTestCase(PowerTestCase):
+    """What was read before a request has no effect on it."""
 
-    def setUp(self):
-        super().setUp()
-        moments = itertools.count()
-        # Two moments are never the same.
-        self.useFixture(fixtures.MockPatchObject(
-            self.clock, 'monotonic',
-            lambda: self.clock.now + next(moments) / 1e6))
-
-    def requests_of_a_reboot(self, seconds, validates=True):
-        """Requests up to the action, so long after a reading."""
-        with self.acquire() as task:
-            if validates:
-                task.driver.power.validate(task)
-            else:
-                cloud.get(connection.Credentials()).server(self.server.id)
-            self.clock.now += seconds
+    def test_each_request_reads_the_server_first(self):
+        for request in (functools.partial(self.set_power, states.POWER_OFF),
+                        functools.partial(self.set_power, states.POWER_ON),
+                        self.reboot):
+            self.validate()
+            self.get_power()
             self.host_cloud.forget_requests()
-            task.driver.power.reboot(task)
-        methods = [request.split()[0] for request in self.host_cloud.requests
-                   if '/servers/' in request]
-        return methods[:methods.index('POST') + 1]
-
-    def test_soon(self):
-        self.assertEqual(['POST'], self.requests_of_a_reboot(0.5))
-
-    def test_after_others_were_validated(self):
-        self.assertEqual(['POST'], self.requests_of_a_reboot(9))
-
-    def test_too_late(self):
-        self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(11))
-
-    def test_reading_that_was_not_for_this_request(self):
-        self.assertEqual(['GET', 'POST'],
-                         self.requests_of_a_reboot(9, validates=False))
-
-    def test_server_that_changed_meanwhile(self):
-        with self.acquire() as task:
-            task.driver.power.validate(task)
-            self.clock.now += 9
-            # Where Nova reboots no server.
-            self.set_server('rescued', RUNNING)
-            task.driver.power.reboot(task)
-        self.assertEqual(['unrescue'], self.host_cloud.sent)
-
-    def test_two_actions_soon(self):
-        self.wish(boot_devices.PXE, persistent=True)
-        self.set_server('rescued', RUNNING)
-        self.assertEqual(['POST'], self.requests_of_a_reboot(0.5))
-
-    def test_two_actions_without_validation(self):
-        self.wish(boot_devices.PXE, persistent=True)
-        self.set_server('rescued', RUNNING)
-        self.assertEqual(['POST'],
-                         self.requests_of_a_reboot(0.5, validates=False))
-
-
-class PlanFromWhatIsKnownTestCase(PowerTestCase):
-    """What Nova refuses where it does not fit."""
-
-    def methods(self):
-        """Methods of the requests for the server, up to the first action."""
-        methods = [request.split()[0] for request in self.host_cloud.requests
-                   if '/servers/' in request]
-        return methods[:methods.index('POST') + 1]
-
-    def requests_of_a_power_off(self, seconds):
-        """Requests for the server up to the action, so long after a look."""
-        self.get_power()
-        self.clock.now += seconds
-        self.host_cloud.forget_requests()
-        self.set_power(states.POWER_OFF)
-        return self.methods()
-
-    def test_known(self):
-        self.assertEqual(['POST'], self.requests_of_a_power_off(299))
-
-    def test_older_than_a_list_may_be(self):
-        self.assertEqual(['GET', 'POST'], self.requests_of_a_power_off(301))
-
-    def test_every_read_is_fresh_if_that_is_wanted(self):
-        self.config(server_list_max_age=0, group=quintupleo_conf.GROUP)
-        self.assertEqual(['GET', 'POST'], self.requests_of_a_power_off(2))
-
-    def test_device_for_one_boot(self):
-        self.set_server('stopped', SHUTDOWN)
-        for persistent, methods in ((True, []), (False, ['GET'])):
-            self.wish(boot_devices.DISK, persistent)
-            self.set_server('stopped', SHUTDOWN)
-            cloud.get(connection.Credentials()).server(self.server.id)
-            self.clock.now += 2
-            self.host_cloud.forget_requests()
-            self.set_power(states.POWER_ON)
-            self.assertEqual([*methods, 'POST'], self.methods())
-
-    def test_name_may_have_gone_over_to_another_server(self):
-        self.set_driver_info(quintupleo_server=self.server.name)
-        self.assertEqual('GET', self.requests_of_a_power_off(2)[0])
+            request()
+            self.assertEqual(f'GET /v2.1/servers/{self.server.id}',
+                             self.host_cloud.requests[0])
 
     def test_server_that_is_off_by_now(self):
         self.get_power()
@@ -1020,35 +927,6 @@ class PlanFromWhatIsKnownTestCase(PowerTestCase):
             self.reboot()
             self.assert_sent(*sent)
 
-    def forget_what_was_seen(self):
-        """Let nobody but Ironic have brought the server to where it is."""
-        with self.acquire() as task:
-            task.node.del_driver_internal_info(watch.KEY)
-            task.node.save()
-
-    def seen(self):
-        self.node.refresh()
-        return self.node.driver_internal_info[watch.KEY]
-
-    def lose_an_answer(self, device, was, skew=0.0):
-        """Reboot a known server; give what Nova's records told it by.
-
-        :param skew: seconds that the host cloud's clock is ahead.
-        """
-        self.host_cloud.clock_skew = skew
-        self.wish(device, persistent=True)
-        self.set_server(was, SHUTDOWN if was == 'stopped' else RUNNING)
-        self.forget_what_was_seen()
-        self.clock.now += 1
-        cloud.get(connection.Credentials()).server(self.server.id)
-        self.clock.now += 5
-        self.host_cloud.fail('POST', '/action$', 502, times=1,
-                             carried_out=True)
-        self.host_cloud.forget_requests()
-        self.reboot()
-        return [request for request in self.host_cloud.requests
-                if 'os-instance-actions' in request]
-
     def test_reboot_that_nova_has_done_is_not_repeated(self):
         for device, was, sent in (
                 (boot_devices.PXE, 'active', ['rescue']),
@@ -1056,139 +934,14 @@ class PlanFromWhatIsKnownTestCase(PowerTestCase):
                 (boot_devices.PXE, 'rescued', ['unrescue', 'rescue']),
                 (boot_devices.DISK, 'stopped', ['start']),
                 (boot_devices.DISK, 'rescued', ['unrescue'])):
-            for skew in (0.0, 700.5, -700.5):
-                read = self.lose_an_answer(device, was, skew)
-                self.assert_sent(*sent)
-                self.assertEqual(len(sent) == 1, bool(read))
-                # What comes next is told apart from it.
-                self.assertEqual(
-                    list(self.host_cloud.events)[-1],
-                    self.seen()['request_id'])
-
-    def test_clock_that_nobody_tells_is_the_conductors(self):
-        self.host_cloud.dates_answers = False
-        for skew, sent in ((-60.0, ['rescue', 'unrescue', 'rescue']),
-                           (0.0, ['rescue']), (60.0, ['rescue'])):
-            self.lose_an_answer(boot_devices.PXE, 'active', skew)
-            self.assert_sent(*sent)
-
-    def test_action_of_somebody_else_right_before(self):
-        self.wish(boot_devices.PXE, persistent=True)
-        self.get_power()
-        self.clock.now += 2
-        moment = self.clock.moment() - datetime.timedelta(seconds=1.1)
-        self.host_cloud.change_behind(
-            self.server, 'rescue', moment.isoformat(), vm_state='rescued')
-        self.host_cloud.fail('POST', '/action$', 502, times=1)
-        self.reboot()
-        self.assert_sent('unrescue', 'rescue')
-
-    def test_records_in_whole_seconds(self):
-        # What Nova keeps in MySQL.
-        self.host_cloud.moment_format = '%Y-%m-%dT%H:%M:%S.000000'
-        self.clock.now = 1000.7
-        self.lose_an_answer(boot_devices.PXE, 'active')
-        self.assert_sent('rescue')
-
-    def test_records_that_may_not_be_read(self):
-        self.wish(boot_devices.PXE, persistent=True)
-        self.get_power()
-        for status in (403, 404):
-            self.host_cloud.fail('GET', '/os-instance-actions$', status)
-            self.lose_an_answer(boot_devices.PXE, 'active')
-            self.assert_sent('rescue', 'unrescue', 'rescue')
-            self.host_cloud.stop_failing()
-
-    def test_records_that_tell_no_time(self):
-        self.wish(boot_devices.PXE, persistent=True)
-        self.get_power()
-        self.host_cloud.change_behind(self.server, 'rescue', 'at noon',
-                                      vm_state='rescued')
-        self.host_cloud.fail('POST', '/action$', 502, times=1)
-        self.reboot()
-        self.assert_sent('unrescue', 'rescue')
-
-    def test_records_that_are_away_for_a_moment(self):
-        self.host_cloud.fail('GET', '/os-instance-actions$', 503, times=4)
-        self.lose_an_answer(boot_devices.PXE, 'active')
-        self.assert_sent('rescue')
-
-    def requests_of_a_reboot(self, device, was, seconds=2, persistent=True):
-        """Requests for the server up to the action, so long after a look."""
-        self.wish(device, persistent)
-        self.set_server(was, SHUTDOWN if was == 'stopped' else RUNNING)
-        self.forget_what_was_seen()
-        self.clock.now += 1
-        cloud.get(connection.Credentials()).server(self.server.id)
-        self.clock.now += seconds
-        self.host_cloud.forget_requests()
-        self.reboot()
-        return self.methods()
-
-    def test_reboots_that_nova_refuses_where_they_are_wrong(self):
-        for device, was in ((boot_devices.PXE, 'active'),
-                            (boot_devices.PXE, 'stopped'),
-                            (boot_devices.PXE, 'rescued'),
-                            (boot_devices.DISK, 'rescued'),
-                            (boot_devices.DISK, 'stopped')):
-            for persistent in (True, False):
-                self.assertEqual(['POST'], self.requests_of_a_reboot(
-                    device, was, persistent=persistent), (device, was))
-                # What was for one boot is over.
-                with self.acquire() as task:
-                    self.assertEqual(
-                        {'boot_device': device, 'persistent': True},
-                        task.driver.management.get_boot_device(task))
-            self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(
-                device, was, seconds=301), (device, was))
-
-    def test_reboot_from_disk(self):
-        # Nova would reboot a suspended server hard, too.
-        self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(
-            boot_devices.DISK, 'active'))
-
-    def test_reboot_of_what_ironic_has_deployed(self):
-        # A rebuild by somebody else would be covered up.
-        self.node.provision_state = states.ACTIVE
-        self.node.save()
-        self.assertEqual(['GET', 'POST'], self.requests_of_a_reboot(
-            boot_devices.PXE, 'active'))
-
-    def test_what_somebody_else_did_is_looked_at_anew(self):
-        self.requests_of_a_reboot(boot_devices.PXE, 'active')
-        self.set_server('active', RUNNING)
-        self.clock.now += 1
-        cloud.get(connection.Credentials()).server(self.server.id)
-        self.clock.now += 1
-        self.host_cloud.forget_requests()
-        self.reboot()
-        self.assertEqual(['GET', 'POST'], self.methods())
-
-    def test_action_that_nova_refuses_by_now(self):
-        for was, is_now, sent in (
-                ('active', 'rescued', ['unrescue', 'rescue']),
-                ('active', 'paused', ['unpause', 'rescue']),
-                ('rescued', 'active', ['rescue']),
-                ('rescued', 'stopped', ['rescue'])):
-            self.set_server(was, RUNNING)
-            self.wish(boot_devices.PXE, persistent=True)
-            self.clock.now += 301
-            self.get_power()
-            self.set_server(is_now, RUNNING)
-            self.host_cloud.sent.clear()
+            self.wish(device, persistent=True)
+            self.set_server(was, SHUTDOWN if was == 'stopped' else RUNNING)
+            self.clock.now += 1
+            self.host_cloud.fail('POST', '/action$', 502, times=1,
+                                 carried_out=True)
+            self.host_cloud.forget_requests()
             self.reboot()
             self.assert_sent(*sent)
-
-    def test_plan_after_a_refusal_is_by_a_new_reading(self):
-        # What it leads to is then its own doing, though its answer is lost.
-        self.set_server('rescued', RUNNING)
-        self.wish(boot_devices.PXE, persistent=True)
-        self.get_power()
-        self.set_server('active', RUNNING)
-        self.host_cloud.fail('POST', '/action$', 502, times=1, skip=1,
-                             carried_out=True)
-        self.reboot()
-        self.assert_sent('rescue')
 
     def test_action_that_nova_took_is_not_sent_again(self):
         # The looks for its end fail, and the plan is made anew.
@@ -1208,7 +961,7 @@ class ConcurrencyTestCase(PowerTestCase):
         def begin(server, *args):
             serve(server, *args)
             # Power sync looks at the same server just now.
-            cloud.get(connection.Credentials()).server(server.id, 5.0)
+            cloud.get(connection.Credentials()).cached_server(server.id)
 
         self.host_cloud._begin = begin
         self.set_power(states.POWER_OFF)
@@ -1252,31 +1005,13 @@ class RequestCountTestCase(PowerTestCase):
         with self.acquire() as task:
             task.driver.power.validate(task)
             self.as_ironic_does(task, task.driver.power.reboot)
-        self.assert_requests('server', 'action', 'server', 'server')
+        self.assert_requests('server', 'server', 'action', 'server',
+                             'server')
         self.assert_server_is('rescued', RUNNING)
 
     def test_power_off(self):
         self.set_power(states.POWER_OFF)
         self.assert_requests('server', 'action', 'server', 'server')
-
-    def test_power_off_a_while_after_another_action(self):
-        self.set_power(states.REBOOT)
-        self.clock.now += 45
-        self.host_cloud.forget_requests()
-        self.set_power(states.POWER_OFF)
-        self.assert_requests('action', 'server', 'server')
-
-    def test_request_goes_by_what_its_validation_has_read(self):
-        self.clock.tick = 1e-6
-        with self.acquire() as task:
-            task.driver.power.validate(task)
-            self.clock.now += course.OWN_MAX_AGE - 1
-            task.driver.power.get_power_state(task)
-            task.driver.power.set_power_state(task, states.POWER_ON)
-            self.assert_requests('server')
-            self.clock.now += 1
-            task.driver.power.get_power_state(task)
-            self.assert_requests('server', 'server')
 
     def test_plan_of_two_actions_is_made_from_a_fresh_reading(self):
         self.set_server('rescued', RUNNING)

@@ -7,11 +7,11 @@ from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import cleaning
 
+from quintupleo_power.drift import baseline
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power import interrupted
-from quintupleo_power import watch
+from quintupleo_power.node import pending_request
 from tests.unit import nova_model
 from tests.unit import test_power
 
@@ -197,7 +197,7 @@ class TakeTestCase(SnapshotTestCase):
         self.assertRaises(DeathError, self.snapshot)
         self.node.refresh()
         self.assertEqual('snapshot', self.node.driver_internal_info[
-            interrupted.KEY]['power_state'])
+            pending_request.KEY]['power_state'])
 
 
 class TakeFaultsTestCase(SnapshotTestCase):
@@ -444,7 +444,7 @@ class RestoreTestCase(SnapshotTestCase):
         self.restore_behind()
         for status in (403, 404, 503):
             self.forget_clouds()
-            watch._snapshots.clear()
+            baseline._snapshots.clear()
             self.host_cloud.fail('GET', '/images/', status, times=6)
             with contextlib.suppress(exception.InvalidParameterValue):
                 self.validate()

@@ -325,7 +325,7 @@ class SecrecyTestCase(ValidateTestCase):
         self.invalid('does not accept the credentials')
         # It has been listened to where it matters.
         self.assertIn('/action', logged.output)
-        self.assertIn('Planning the reboot', logged.output)
+        self.assertIn('The reboot of node', logged.output)
         for secret in (host_cloud_fixture.SECRET, host_cloud_fixture.TOKEN,
                        WRONG_SECRET):
             self.assertNotIn(secret, logged.output)

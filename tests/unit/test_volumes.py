@@ -137,7 +137,7 @@ class NotShownTestCase(VolumesTestCase):
 
     def watch(self, server):
         """Read a server as power sync does."""
-        return self.host().watch(server.id)
+        return self.host().cached_server(server.id)
 
     def reboot_to_pxe(self, server):
         self.use(server)

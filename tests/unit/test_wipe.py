@@ -12,7 +12,8 @@ from ironic.conductor import cleaning
 from ironic import objects
 
 from quintupleo_power import disks
-from quintupleo_power import interrupted
+from quintupleo_power.node import pending_request
+from quintupleo_power import takeover
 from quintupleo_power import transitions
 from tests.unit import host_cloud_fixture
 from tests.unit import nova_model
@@ -100,7 +101,7 @@ class StepTestCase(WipeTestCase):
         self.node.refresh()
         self.assertEqual(states.CLEANFAIL, self.node.provision_state)
         self.assertIn('cannot be wiped', self.node.last_error)
-        self.assertNotIn(interrupted.KEY, self.node.driver_internal_info)
+        self.assertNotIn(pending_request.KEY, self.node.driver_internal_info)
 
     def test_needs_the_lock(self):
         with self.acquire(shared=True) as task:
@@ -413,7 +414,7 @@ class InterruptedTestCase(WipeTestCase):
         self.node.refresh()
         self.assertEqual(
             'wipe_disk',
-            self.node.driver_internal_info[interrupted.KEY]['power_state'])
+            self.node.driver_internal_info[pending_request.KEY]['power_state'])
         self.set_node(provision_state=states.CLEANFAIL)
         self.clock.now += 60
 
@@ -423,14 +424,14 @@ class InterruptedTestCase(WipeTestCase):
         # After the rebuild, which leaves it running.
         self.die(skip=1)
         with self.acquire() as task:
-            interrupted.take_over(task)
+            takeover.run(task)
         self.node.refresh()
         self.assert_sent('rebuild')
         event = objects.NodeHistory.list_by_node_id(
             self.context, self.node.id)[-1].event
         self.assert_says(event, '"wipe_disk" of node', 'was interrupted',
                          '"cleaning"', 'Run the step again')
-        self.assertNotIn(interrupted.KEY, self.node.driver_internal_info)
+        self.assertNotIn(pending_request.KEY, self.node.driver_internal_info)
         self.assertEqual(states.POWER_ON, self.node.power_state)
 
     def test_step_is_run_again(self):
@@ -441,7 +442,7 @@ class InterruptedTestCase(WipeTestCase):
             self.set_node(provision_state=states.CLEANING)
             self.wipe()
             self.assert_wiped(*['rebuild'] * (1 + carried_out))
-            self.assertNotIn(interrupted.KEY,
+            self.assertNotIn(pending_request.KEY,
                              self.node.driver_internal_info)
 
 

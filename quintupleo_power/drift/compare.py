@@ -7,9 +7,11 @@ Nova gives a server a new ``launched_at`` when it spawns, rescues, resizes or
 rebuilds it, so that its own record of actions has to be read only then.
 """
 
+from collections import abc
 import dataclasses
 import enum
 
+from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
 # Nova's names of actions, and what each did to the server, where that leaves
@@ -32,13 +34,13 @@ class Kind(enum.Enum):
     RESIZED = 'its flavor is another'
 
     @property
-    def severe(self):
+    def severe(self) -> bool:
         """Whether what Ironic deployed is gone for all that is known."""
         return self in (Kind.REPLACED, Kind.DISK_LOST)
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
+class Difference:
     """One thing that is not as Ironic left it.
 
     :ivar kind: a :class:`Kind`.
@@ -50,7 +52,7 @@ class Finding:
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Baseline:
     """What is kept of a server with the node when Ironic has acted on it.
 
     :ivar server: UUID.
@@ -77,108 +79,104 @@ class Seen:
     request_id: str | None = None
 
     @classmethod
-    def of(cls, server, lost=None, request_id=None):
-        """Keep a server as it is.
-
-        :param server: a :class:`quintupleo_power.host_cloud.servers.Server`.
-        :param lost: see the attribute.
-        :param request_id: see the attribute.
-        :returns: a :class:`Seen`.
-        """
+    def of(cls, server: servers.Server, lost: str | None = None,
+           request_id: str | None = None) -> 'Baseline':
+        """Return the baseline of a server as it is."""
         return cls(server=server.id, launched_at=server.launched_at,
                    updated=server.updated, image=server.image_id,
                    flavor=server.flavor, device=_device(server), lost=lost,
                    request_id=request_id)
 
 
-def find(seen, server, deployed, actions, snapshot=lambda: None):
-    """Tell the worst that happened to a server.
+def find(baseline: Baseline, server: servers.Server, deployed: bool,
+         actions: abc.Callable[[], list | None],
+         snapshot: abc.Callable[[], str | None] = lambda: None,
+         ) -> Difference | None:
+    """Return the worst that happened to a server.
 
-    :param seen: a :class:`Seen`.
     :param server: the server as it is now.
     :param deployed: whether the node has a system on its disk by Ironic.
     :param actions: function that returns Nova's record of actions since the
-        server was seen, as (action, time), or None if it does not tell.
+        baseline as (action, time), or None if that cannot be read.
     :param snapshot: function that returns the name of the snapshot that the
         server was restored from, or None.
-    :returns: a :class:`Finding`, or None.
     """
     if server.state.task_state:
         # What is under way may be Ironic's own doing.
         return None
-    if server.id != seen.server:
-        return _replaced(seen, server) if deployed else None
-    return ((_disk(seen, server, actions, snapshot) if deployed else None)
-            or _boot(seen, server) or _flavor(seen, server))
+    if server.id != baseline.server:
+        return _replaced(baseline, server) if deployed else None
+    return ((_disk(baseline, server, actions, snapshot) if deployed else None)
+            or _boot(baseline, server) or _flavor(baseline, server))
 
 
-def _replaced(seen, server):
-    return Finding(Kind.REPLACED, (
+def _replaced(baseline, server):
+    return Difference(Kind.REPLACED, (
         f"'{server.name}' is server {server.id} now and was server "
-        f'{seen.server} when Ironic acted last: what was deployed is not on '
-        'it; deploy the node again, or set driver_info/quintupleo_server to '
-        'the UUID of the right server'))
+        f'{baseline.server} when Ironic acted last: what was deployed is not '
+        'on it; deploy the node again, or set driver_info/quintupleo_server '
+        'to the UUID of the right server'))
 
 
-def _disk(seen, server, actions, snapshot):
-    if seen.lost:
-        return Finding(Kind.DISK_LOST, seen.lost)
-    if seen.launched_at == server.launched_at and seen.image == (
+def _disk(baseline, server, actions, snapshot):
+    if baseline.lost:
+        return Difference(Kind.DISK_LOST, baseline.lost)
+    if baseline.launched_at == server.launched_at and baseline.image == (
             server.image_id):
         return None
     since = actions()
     action, time = next(((action, time) for action, time in since or []
                          if action in DISK_LOST), (None, None))
-    if action == 'rebuild' or seen.image != server.image_id:
+    if action == 'rebuild' or baseline.image != server.image_id:
         name = snapshot()
         if name:
             return _restored(server, name)
     if action:
         return _disk_lost(server, f'{DISK_LOST[action]} at {time}')
-    if seen.image != server.image_id:
+    if baseline.image != server.image_id:
         return _disk_lost(server, 'was rebuilt from another image')
     if since is None:
-        return Finding(Kind.MAYBE_DISK_LOST, (
-            f'Server {server.id} was launched anew at {server.launched_at}, '
-            'not by Ironic, and the host cloud does not tell why: if it was '
+        return Difference(Kind.MAYBE_DISK_LOST, (
+            f'Server {server.id} was launched again at {server.launched_at}, '
+            'not by Ironic, and the host cloud does not say why: if it was '
             'rebuilt, what was deployed on its disk is gone'))
     return None
 
 
 def _disk_lost(server, how):
-    return Finding(Kind.DISK_LOST, (
+    return Difference(Kind.DISK_LOST, (
         f'Server {server.id} {how}, not by Ironic: what was deployed on its '
         'disk is gone; deploy the node again'))
 
 
 def _restored(server, name):
-    return Finding(Kind.RESTORED, (
+    return Difference(Kind.RESTORED, (
         f'Server {server.id} was restored at {server.launched_at}, not by '
         f'Ironic, from its snapshot "{name}": what is on its disk is as it '
         'was then; reboot the node to have it taken so'))
 
 
-def _boot(seen, server):
+def _boot(baseline, server):
     now = _device(server)
-    if seen.device is None or now in (None, seen.device):
+    if baseline.device is None or now in (None, baseline.device):
         return None
     if now == transitions.Device.PXE.value:
-        return Finding(Kind.RESCUED, (
+        return Difference(Kind.RESCUED, (
             f'Server {server.id} was rescued, not by Ironic: it runs from a '
             'rescue image; reboot the node to boot what is wished for it'))
-    return Finding(Kind.RESCUE_ENDED, (
+    return Difference(Kind.RESCUE_ENDED, (
         f'Server {server.id} was booted from the network by Ironic and is '
         f'{server.status} now: somebody ended that, and what ran from the '
-        'network does not run any more; begin anew what the node was doing'))
+        'network does not run any more; start again what the node was doing'))
 
 
-def _flavor(seen, server):
-    if seen.flavor == server.flavor:
+def _flavor(baseline, server):
+    if baseline.flavor == server.flavor:
         return None
-    return Finding(Kind.RESIZED, (
+    return Difference(Kind.RESIZED, (
         f'Server {server.id} was resized, not by Ironic, from flavor '
-        f"'{seen.flavor}' to '{server.flavor}': inspect the node again, and "
-        'see that its properties and resource class still fit'))
+        f"'{baseline.flavor}' to '{server.flavor}': inspect the node again, "
+        'and see that its properties and resource class still fit'))
 
 
 def _device(server):

@@ -12,7 +12,7 @@ import pytest
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
-from quintupleo_power.host_cloud import looks
+from quintupleo_power.host_cloud import server_cache
 from quintupleo_power import transitions
 from tests.functional import conftest
 
@@ -54,20 +54,39 @@ def host(deployment, monkeypatch):
 def test_a_pass_costs_one_list(host, servers):
     host, reads = host
     for server_id in servers:
-        host.watch(server_id)
-    assert reads == [(f'/servers/{servers[0]}',), ('/servers/detail',)]
-    seen = [host.watch(server_id) for server_id in servers]
+        host.cached_server(server_id)
+    assert reads == [(f'/servers/{servers[0]}',), ('/servers/detail', 'limit')]
+    seen = [host.cached_server(server_id) for server_id in servers]
     assert len(reads) == 2
     assert seen == [host.server(server_id) for server_id in servers]
+
+
+def test_later_pass_costs_one_list_of_changes(host, servers, deployment,
+                                              monkeypatch):
+    host, reads = host
+    for server_id in servers:
+        host.cached_server(server_id)
+    compute = deployment.cloud.compute
+    compute.stop_server(servers[1])
+    compute.wait_for_server(compute.get_server(servers[1]), 'SHUTOFF')
+    host._servers._refreshed_at -= 60
+    host._servers._listed_at -= 60
+    reads.clear()
+    seen = [host.cached_server(server_id) for server_id in servers]
+    assert reads == [('/servers/detail', 'changes-since')]
+    assert seen == [host.server(server_id) for server_id in servers]
+    assert seen[1].state.vm_state == 'stopped'
+    compute.start_server(servers[1])
+    compute.wait_for_server(compute.get_server(servers[1]))
 
 
 def test_action_makes_one_server_stale_and_no_other(host, servers):
     host, reads = host
     for server_id in servers:
-        host.watch(server_id)
+        host.cached_server(server_id)
     host.run(host.server(servers[0]), Action.STOP, time.monotonic() + 60)
     reads.clear()
-    seen = [host.watch(server_id) for server_id in servers]
+    seen = [host.cached_server(server_id) for server_id in servers]
     assert reads == [(f'/servers/{servers[0]}',)]
     assert [server.state.vm_state for server in seen] == [
         'stopped', 'active', 'active']
@@ -75,12 +94,12 @@ def test_action_makes_one_server_stale_and_no_other(host, servers):
 
 
 @pytest.mark.parametrize('clock_ahead', (None, 0.0))
-def test_many_wait_with_one_look(host, servers, monkeypatch, clock_ahead):
+def test_many_wait_with_one_list(host, servers, monkeypatch, clock_ahead):
     host, reads = host
     # As a web server before it tells: it has this machine's clock.
     host._compute.clock_ahead = clock_ahead
     # With any two of them waiting the third must not be done yet.
-    monkeypatch.setattr(looks, 'SHARED_FROM', 1)
+    monkeypatch.setattr(server_cache, 'SHARED_FROM', 1)
     before = [host.server(server_id) for server_id in servers]
     for action in (Action.STOP, Action.START, Action.HARD_REBOOT):
         reads.clear()
