@@ -177,7 +177,7 @@ def _read(node):
     info = driver_info.parse(node)
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        return host.console_log(host.server(info.server))
+        return host.consoles.log(host.servers.get(info.server))
 
 
 def _archive(text):

@@ -78,4 +78,4 @@ def _url(node):
     console_type = driver_info.console_type(node)
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        return host.console_url(host.server(info.server), console_type)
+        return host.consoles.url(host.servers.get(info.server), console_type)

@@ -81,8 +81,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         drive = config_drive.of_task(task, fetch)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
-            server = host.server(info.server)
-            obstacle = host.rebuild_obstacle(server)
+            server = host.servers.get(info.server)
+            obstacle = host.capabilities.rebuild_obstacle(server)
             if obstacle:
                 raise transitions.Refused(
                     f'Server {server.id} ({server.name}) cannot be deployed '
@@ -136,19 +136,19 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
             # The rebuild has its own time, and finds it then.
-            image.provide(host, host.server(info.server))
+            image.provide(host, host.servers.get(info.server))
         # Both before the rebuild: Nova's config drive describes the ports,
         # and what the boot interface refuses is to leave the disk alone.
         task.driver.network.configure_tenant_networks(task)
         task.driver.boot.prepare_instance(task)
         with exceptions.translated(info):
-            server = host.server(info.server)
+            server = host.servers.get(info.server)
             instance_data.check(node, host.compute_version, server, drive)
             if drive.network_data:
                 instance_data.check_network(node, drive,
-                                            host.interfaces(server))
+                                            host.ports.of_server(server))
             instance_data.note(node, server, drive)
-            with host.lent_key(server, drive.public_key) as key:
+            with host.keypairs.temporary(server, drive.public_key) as key:
                 disks.rebuild(
                     task, STEP, lambda node, info, host, server: {
                         'imageRef': image.provide(host, server),
@@ -228,7 +228,7 @@ class _Image:
 
     def provide(self, host, server):
         """Tell the UUID that it has there, once it is there."""
-        machine = host.machine_properties(server)
+        machine = host.capabilities.image_properties(server)
         if machine is None:
             # As ``openstack quintupleo image create`` makes machines.
             boot_mode = rescue_images.boot_mode(self._task.node, host, server)

@@ -14,6 +14,7 @@ from quintupleo_power import driver_info
 from quintupleo_power import empty_images
 from quintupleo_power import exceptions
 from quintupleo_power import executor
+from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power import instance_data
@@ -33,7 +34,7 @@ def wipe(task):
     :raises: DriverOperationError if the server has more than Nova wipes, or
         was not wiped.
     """
-    _empty(task, 'wipe_disk', cloud.HostCloud.wipe_obstacle)
+    _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
 
 
 def clear_instance_data(task):
@@ -47,7 +48,8 @@ def clear_instance_data(task):
     :raises: DriverOperationError if the server was not rebuilt.
     """
     if instance_data.was_noted(task.node):
-        _empty(task, 'clear_instance_data', cloud.HostCloud.rebuild_obstacle)
+        _empty(task, 'clear_instance_data',
+               capabilities.Capabilities.rebuild_obstacle)
 
 
 def rebuild(task, step, body):
@@ -89,7 +91,7 @@ def carry_out(task, step, request, body):
 
 def _empty(task, step, obstacle_of):
     def members(node, info, host, server):
-        obstacle = obstacle_of(host, server)
+        obstacle = obstacle_of(host.capabilities, server)
         if obstacle:
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) cannot be wiped: '
@@ -120,7 +122,7 @@ def snapshot(task, name):
     info, host = _enter(task, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
     with exceptions.translated(info):
-        server = host.server(info.server)
+        server = host.servers.get(info.server)
         host.snapshots.prepare(server, name)
     runs = transitions.situation(server.state) in _RUNS
     try:
@@ -152,7 +154,7 @@ def restore(task, name):
     info, host = _enter(task, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
     with exceptions.translated(info):
-        found = host.snapshots.require(host.server(info.server), name)
+        found = host.snapshots.require(host.servers.get(info.server), name)
     rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
     with exceptions.translated(info):
         host.snapshots.restore_volumes(found, deadline)
@@ -169,7 +171,7 @@ def delete_snapshot(task, name):
     """
     info, host = _enter(task, name)
     with exceptions.translated(info):
-        found = host.snapshots.find(host.server(info.server).id, name)
+        found = host.snapshots.find(host.servers.get(info.server).id, name)
         if found:
             host.snapshots.delete(found)
 

@@ -30,14 +30,15 @@ def find(node, info, host, server):
     """
     setting, reference = 'driver_info/quintupleo_empty_image', info.empty_image
     if reference is None:
-        own = host.own_empty_image(server)
+        own = host.capabilities.own_empty_image(server)
         if own:
             return own
         option = ('empty_image_'
                   f'{rescue_images.boot_mode(node, host, server)}')
         setting, reference = f'[{GROUP}]{option}', CONF[GROUP][option]
     try:
-        return host.rebuild_image(server, reference)
+        return host.images.find_rebuild_image(
+            reference, host.capabilities.boot_mode(server))
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(

@@ -103,11 +103,11 @@ class _Execution:
 
     def _read(self):
         """Return the server when nothing is under way on it."""
-        server = self._host.server(self._info.server)
+        server = self._host.servers.get(self._info.server)
         pending_request.set_server(self._node, server)
         if server.state.task_state:
             self._save()
-        server = self._host.settle(server, self._deadline)
+        server = self._host.actions.settle(server, self._deadline)
         if not self._sent:
             baseline.check_before_action(self._node, self._host, server)
         return server
@@ -149,10 +149,11 @@ class _Execution:
         self._save()
         self._sent.append(action)
         self._request_id = None
+        actions = self._host.actions
         try:
-            under_way = self._host.send(server, action, self._deadline, body)
+            under_way = actions.send(server, action, self._deadline, body)
             self._request_id = under_way.request_id
-            return self._host.wait(under_way, self._deadline)
+            return actions.wait(under_way, self._deadline)
         except errors.Conflict as exc:
             self._sent.pop()
             self._require_another_state(server, exc)
@@ -174,7 +175,7 @@ class _Execution:
         :raises: Refused if it is a lock that stops it, ActionFailed if the
             server stays as it was.
         """
-        now = self._host.server(self._info.server)
+        now = self._host.servers.get(self._info.server)
         # Nova looks at a lock first. In another state there may be nothing
         # to do, or something else in the way too.
         if now.locked and now.state == server.state:

@@ -66,7 +66,7 @@ def check_network(node, drive, cards):
 
     :param node: an Ironic node.
     :param drive: a :class:`config_drive.ConfigDrive`.
-    :param cards: list of :class:`interfaces.Interface` of the server.
+    :param cards: list of :class:`ports.Interface` of the server.
     :raises: InvalidParameterValue if it does not.
     """
     addresses = {card.mac: card.addresses for card in cards}

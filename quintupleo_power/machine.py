@@ -12,7 +12,7 @@ from ironic.common import utils
 import os_traits
 from oslo_utils import units
 
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports
 
 # What Nova puts into a guest's DMI tables (nova/version.py).
 MANUFACTURER = 'OpenStack Foundation'
@@ -41,7 +41,7 @@ class Machine:
     :ivar boot_mode: 'bios' or 'uefi', or None.
     :ivar secure_boot: True, False or None.
     :ivar traits: names of the traits that its flavor requires.
-    :ivar cards: its network cards, each an :class:`interfaces.Interface`.
+    :ivar cards: its network cards, each an :class:`ports.Interface`.
     """
 
     server_id: str
@@ -52,7 +52,7 @@ class Machine:
     boot_mode: str | None
     secure_boot: bool | None
     traits: tuple[str, ...]
-    cards: tuple[interfaces.Interface, ...]
+    cards: tuple[ports.Interface, ...]
 
     def properties(self, known):
         """Merge it into a node's properties.
@@ -127,7 +127,7 @@ class Machine:
     def ignored_macs(self):
         """MAC addresses of the cards that agents pass over."""
         return [card.mac for card in self.cards
-                if interfaces.is_ignored(card.mac)]
+                if ports.is_ignored(card.mac)]
 
 
 def physical_network(network_id, name):

@@ -92,8 +92,8 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = host.cached_server(info.server)
-            obstacle = host.rescue_obstacle(server)
+            server = host.servers.get_cached(info.server)
+            obstacle = host.capabilities.rescue_obstacle(server)
         supported = {boot_devices.PXE: obstacle is None,
                      boot_devices.DISK: True,
                      boot_devices.CDROM: (obstacle is None
@@ -143,7 +143,7 @@ class QuintupleoManagement(base.ManagementInterface):
     def _device_in_use(self, task):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
-            server = cloud.get(info.credentials).cached_server(
+            server = cloud.get(info.credentials).servers.get_cached(
                 info.server)
         if server.network_first:
             return transitions.Device.PXE
@@ -171,7 +171,8 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            return host.boot_mode(host.cached_server(info.server))
+            return host.capabilities.boot_mode(
+                host.servers.get_cached(info.server))
 
     @METRICS.timer('QuintupleoManagement.set_boot_mode')
     @task_manager.require_exclusive_lock
@@ -245,7 +246,8 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            return host.secure_boot(host.cached_server(info.server))
+            return host.capabilities.secure_boot(
+                host.servers.get_cached(info.server))
 
     def detect_vendor(self, task):
         """Tell the vendor of the machine, without a request.
@@ -268,8 +270,8 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = host.cached_server(info.server)
-            return [card.mac for card in host.interfaces(server)]
+            server = host.servers.get_cached(info.server)
+            return [card.mac for card in host.ports.of_server(server)]
 
     @METRICS.timer('QuintupleoManagement.inject_nmi')
     @task_manager.require_exclusive_lock
@@ -285,7 +287,7 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = host.server(info.server)
+            server = host.servers.get(info.server)
             # In ERROR nothing tells, and Nova takes an NMI.
             if transitions.is_on(server.state) is False:
                 raise transitions.Refused(
@@ -293,7 +295,7 @@ class QuintupleoManagement(base.ManagementInterface):
                     'which only a guest that runs can get: '
                     + (transitions.refusal(server.state)
                        or 'power the node on first'))
-            host.inject_nmi(server)
+            host.actions.inject_nmi(server)
         LOG.info('Node %(node)s: an NMI was injected into server %(server)s',
                  {'node': task.node.uuid, 'server': server.id})
 
@@ -319,9 +321,9 @@ class QuintupleoManagement(base.ManagementInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            server = host.cached_server(info.server)
+            server = host.servers.get_cached(info.server)
             if server.state.vm_state == 'error':
-                server = host.server(info.server)
+                server = host.servers.get(info.server)
             difference = baseline.find(task, info, host, server)
         if (difference and difference.kind.severe) or (
                 server.state.vm_state == 'error'):

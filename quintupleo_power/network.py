@@ -110,7 +110,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
             for name in names:
-                host.find_network(name)
+                host.ports.find_network(name)
 
     def port_changed(self, task, port_obj):
         """Refuse to change the MAC address of a card that has a VIF.
@@ -156,7 +156,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         with _network_errors():
             info = driver_info.parse(task.node)
             with exceptions.translated(info):
-                cloud.get(info.credentials).set_mac(vif_id, port.address)
+                cloud.get(info.credentials).ports.set_mac(vif_id, port.address)
         if task.node.provision_state == states.ACTIVE:
             self._plug(task, {port.address: vif_id})
         self._save_vif_to_port_like_obj(port, vif_id)
@@ -227,7 +227,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             host = cloud.get(info.credentials)
             server = _out_of_rescue(task.node, host, info)
             for mac, port_id in ports.items():
-                host.plug(server, mac, port_id)
+                host.ports.plug(server, mac, port_id)
 
     def _add(self, task, kind):
         """Put the cards that boot on a network, each with a port made for it.
@@ -246,16 +246,16 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             # Ironic boots an agent next, whatever runs now.
             server = _out_of_rescue(node, host, info,
                                     transitions.Situation.RESCUE)
-            network_id = host.find_network(_network(node, kind))
+            network_id = host.ports.find_network(_network(node, kind))
             for port in task.ports:
                 if not port.pxe_enabled:
                     continue
-                made = host.find_or_create_port(
+                made = host.ports.find_or_create(
                     network_id, port.address,
                     f'{node.name or node.uuid}-{kind}')
                 port.internal_info = {**port.internal_info, _key(kind): made}
                 port.save()
-                host.plug(server, port.address, made)
+                host.ports.plug(server, port.address, made)
 
     def _remove(self, task, *kinds, ended=()):
         """Take the cards from networks, and delete their ports there.
@@ -269,13 +269,13 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                 host = cloud.get(info.credentials)
                 try:
                     server = _out_of_rescue(task.node, host, info, *ended)
-                    host.plug(server, port.address, None)
+                    host.ports.plug(server, port.address, None)
                 except errors.NotFound as exc:
                     LOG.warning('Node %(node)s: port %(port)s is removed, '
                                 'and is no card any more: %(reason)s',
                                 {'node': task.node.uuid, 'port': made,
                                  'reason': exc})
-                host.delete_port(made)
+                host.ports.delete(made)
             port.internal_info = {
                 name: value for name, value in port.internal_info.items()
                 if name != key}
@@ -424,7 +424,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             return node.network_data or {}
         info = driver_info.parse(node)
         with _network_errors(), exceptions.translated(info):
-            return cloud.get(info.credentials).network_data(made)
+            return cloud.get(info.credentials).ports.network_data(made)
 
 
 def _made(task, kinds):
@@ -442,7 +442,7 @@ def _is_in_rescue(task):
     """Whether a node's server runs from a rescue."""
     info = driver_info.parse(task.node)
     with _network_errors(), exceptions.translated(info):
-        server = cloud.get(info.credentials).server(info.server)
+        server = cloud.get(info.credentials).servers.get(info.server)
     return (transitions.situation(server.state)
             is transitions.Situation.RESCUE)
 
@@ -456,13 +456,13 @@ def _out_of_rescue(node, host, info, *others):
     :param others: situations in which it is ended, too.
     :returns: the server.
     """
-    server = host.server(info.server)
+    server = host.servers.get(info.server)
     if transitions.situation(server.state) not in (
             transitions.Situation.RESCUE_GUEST_OFF, *others):
         return server
     server = executor.run(node, transitions.Request.END_RESCUE)
     node.save()
-    return server or host.server(info.server)
+    return server or host.servers.get(info.server)
 
 
 def _network(node, kind):

@@ -67,7 +67,7 @@ class QuintupleoPower(base.PowerInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info, validating=True):
             host = cloud.get(info.credentials)
-            _require_usable(task, info, host, host.server(info.server))
+            _require_usable(task, info, host, host.servers.get(info.server))
 
     @METRICS.timer('QuintupleoPower.get_power_state')
     def get_power_state(self, task):
@@ -89,7 +89,7 @@ class QuintupleoPower(base.PowerInterface):
             # Ironic leaves a node as it is if this says that it is so
             # already, which only a new reading may say.
             server = (_read_for_sync(task.node, info, host) if task.shared else
-                      host.server(info.server))
+                      host.servers.get(info.server))
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (
@@ -213,7 +213,7 @@ def _require_usable(task, info, host, server):
 
 
 def _require_rescue(host, server):
-    obstacle = host.rescue_obstacle(server)
+    obstacle = host.capabilities.rescue_obstacle(server)
     if obstacle:
         raise transitions.Refused(
             f'Server {server.id} ({server.name}) cannot be booted from the '
@@ -225,7 +225,7 @@ def _warn_of_a_slow_stop(node, host, server):
     if _warned_of.get(server.id):
         return
     try:
-        seconds = host.shutdown_timeout(server)
+        seconds = host.capabilities.shutdown_timeout(server)
     except errors.HostCloudError:
         # A warning less must not stop anything.
         return
@@ -248,11 +248,11 @@ def _read_for_sync(node, info, host):
     Many nodes share a reading, which may be older than what was done since:
     a change is reported after another reading only.
     """
-    server = host.cached_server(info.server)
+    server = host.servers.get_cached(info.server)
     is_on = transitions.is_on(server.state)
     known = node.power_state
     if is_on is None or known and is_on is not (known == states.POWER_ON):
-        return host.server(info.server)
+        return host.servers.get(info.server)
     return server
 
 

@@ -34,7 +34,7 @@ def find(node, info, host, server, device=transitions.Device.PXE):
         return virtual_media.image(node)
     reference = _reference(node, info, host, server)
     try:
-        return host.rescue_image(reference)
+        return host.images.find_rescue_image(reference)
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         setting = ('driver_info/quintupleo_rescue_image'
@@ -54,7 +54,7 @@ def forget(node, info, host, server):
     :raises: InvalidParameterValue if the node's capabilities are wrong.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    host.forget_image(_reference(node, info, host, server))
+    host.images.forget(_reference(node, info, host, server))
 
 
 def _reference(node, info, host, server):
@@ -72,7 +72,8 @@ def boot_mode(node, host, server):
     :raises: InvalidParameterValue if the node's capabilities are wrong.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    mode = host.boot_mode(server) or boot_mode_utils.get_boot_mode(node)
+    mode = (host.capabilities.boot_mode(server)
+            or boot_mode_utils.get_boot_mode(node))
     if mode not in _BOOT_MODES:
         raise exception.InvalidParameterValue(
             f"Node {node.uuid}: its boot mode is '{mode}', and the host cloud "

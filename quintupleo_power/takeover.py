@@ -97,9 +97,9 @@ def _read(node, request):
     deadline = time.monotonic() + CONF[GROUP].action_timeout
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        server = host.settle(host.server(info.server), deadline)
+        server = host.actions.settle(host.servers.get(info.server), deadline)
         updated = request.get('server_updated')
-        rows = (host.actions_since(server, updated)
+        rows = (host.actions.since(server, updated)
                 if updated else [])
         return server, [row for row in rows if row['action'] in _BOOTS]
 

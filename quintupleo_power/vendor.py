@@ -70,8 +70,8 @@ class QuintupleoVendor(base.VendorInterface):
         info = driver_info.parse(task.node)
         with exceptions.translated(info):
             host = cloud.get(info.credentials)
-            return {'output': host.console_log(
-                host.server(info.server), lines)}
+            return {'output': host.consoles.log(
+                host.servers.get(info.server), lines)}
 
 
 def _lines(node, value):

@@ -2,7 +2,7 @@
 """Whether the host cloud lets the project in, and what it is like."""
 
 from quintupleo_power.checks import findings
-from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import project as host_project
 
@@ -18,9 +18,9 @@ _FEATURES = {
     consoles.MICROVERSION: 'consoles',
     host_project.TAGS_MICROVERSION:
         'the servers of an environment by their tag',
-    cloud.VOLUME_RESCUE_MICROVERSION:
+    capabilities.VOLUME_RESCUE_MICROVERSION:
         'network boot of servers that boot from a volume',
-    cloud.VOLUME_REBUILD_MICROVERSION:
+    capabilities.VOLUME_REBUILD_MICROVERSION:
         'the step wipe_disk for servers that boot from a volume',
 }
 

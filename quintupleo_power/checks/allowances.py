@@ -8,7 +8,7 @@ it; without one only a trial tells.
 from quintupleo_power.checks import access
 from quintupleo_power.checks import findings
 from quintupleo_power.environments import quota
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports as host_ports
 
 FLAVOR = 'flavor'
 PORT_SECURITY, MAC, RESCUE = 'port security', 'MAC addresses', 'rescue'
@@ -148,12 +148,12 @@ def judge_macs(ports):
     :param ports: list of :class:`host_cloud.project.Port`.
     :returns: a :class:`findings.Verdict`.
     """
-    if any(not interfaces.is_ignored(port.mac) for port in ports):
+    if any(not host_ports.is_ignored(port.mac) for port in ports):
         return findings.passed('the project has ports whose addresses the '
                                'agent takes')
     return findings.warned(
         'nothing tells whether this project may choose MAC addresses; the '
-        f'agent passes over those that begin with {interfaces.IGNORED_MAC}, '
+        f'agent passes over those that begin with {host_ports.IGNORED_MAC}, '
         "as Neutron's own do", _TRY)
 
 

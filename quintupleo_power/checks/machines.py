@@ -13,7 +13,7 @@ from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports as host_ports
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -51,17 +51,19 @@ def checks(project, host, reference, title=None):
     name = f'server {title or reference}'
     need = (name,)
     return [
-        findings.Check(name, lambda facts: host.server(reference),
+        findings.Check(name, lambda facts: host.servers.get(reference),
                        judge_server, (access.COMPUTE,)),
         findings.Check(f'{name}: network boot',
                        lambda facts: _network_boot(host, facts[name]),
                        judge_network_boot, (name, access.IMAGES)),
         findings.Check(f'{name}: flavor', lambda facts: (
-            host.flavor(facts[name]), _root_disk(host, facts[name])),
+            host.capabilities.flavor(facts[name]),
+            _root_disk(host.capabilities, facts[name])),
             judge_flavor, need),
         findings.Check(f'{name}: clean shutdown', lambda facts: (
             facts[name].image_id is not None,
-            host.shutdown_timeout(facts[name])), judge_shutdown, need),
+            host.capabilities.shutdown_timeout(facts[name])),
+            judge_shutdown, need),
         findings.Check(f'{name}: MAC addresses', lambda facts: project.ports(
             facts[name].id), judge_macs, (name, access.NETWORKS)),
         findings.Check(f'{name}: port security', lambda facts: project.ports(
@@ -84,17 +86,17 @@ def console_check(host, name, server):
 def _network_boot(host, server):
     if server.network_first:
         return NetworkBoot(True)
-    obstacle = host.rescue_obstacle(server)
+    obstacle = host.capabilities.rescue_obstacle(server)
     if obstacle:
         return NetworkBoot(False, obstacle)
-    mode = host.boot_mode(server)
-    image = host.rescue_image(CONF[GROUP][
+    mode = host.capabilities.boot_mode(server)
+    image = host.images.find_rescue_image(CONF[GROUP][
         f'rescue_image_{mode or host_images.BIOS}'])
     return NetworkBoot(False, None, mode, image)
 
 
-def _root_disk(host, server):
-    return host.root_disk(server, host.flavor(server))
+def _root_disk(capabilities, server):
+    return capabilities.root_disk(server, capabilities.flavor(server))
 
 
 def console_types(host, server):
@@ -113,7 +115,7 @@ def console_types(host, server):
     found = []
     for console_type in consoles.PROTOCOLS:
         try:
-            host.console_url(server, console_type)
+            host.consoles.url(server, console_type)
         except errors.NotOffered:
             continue
         except errors.NotFound:
@@ -203,7 +205,7 @@ def judge_macs(ports):
     if not ports:
         return findings.failed('it has no network card', _ANOTHER_PORT)
     ignored = [port.mac for port in ports
-               if interfaces.is_ignored(port.mac)]
+               if host_ports.is_ignored(port.mac)]
     if not ignored:
         return findings.passed(', '.join(port.mac for port in ports))
     found = f'the agent passes over {", ".join(ignored)}'

@@ -86,9 +86,9 @@ class Trial:
                 allowances.FLAVOR)),
             findings.Check(POWER, self._switch, judge_power, need),
             machines.console_check(self._host, MACHINE, lambda facts:
-                                   self._host.server(facts[MACHINE])),
-            findings.Check(LOG, lambda facts: self._host.console_log(
-                self._host.server(facts[MACHINE])), judge_log, need),
+                                   self._host.servers.get(facts[MACHINE])),
+            findings.Check(LOG, lambda facts: self._host.consoles.log(
+                self._host.servers.get(facts[MACHINE])), judge_log, need),
             findings.Check(allowances.RESCUE, self._rescue, judge_rescue,
                            (MACHINE, POWER)),
         ]

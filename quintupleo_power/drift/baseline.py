@@ -114,7 +114,7 @@ def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
         node = objects.Node.get_by_uuid(task.context, node.uuid)
         if task.shared and node.reservation:
             return None
-        return find_in(node, host, host.server(info.server))
+        return find_in(node, host, host.servers.get(info.server))
     except errors.PASSING as exc:
         LOG.debug('What was done to server %(server)s of node %(node)s '
                   'cannot be found out: %(reason)s',
@@ -155,7 +155,7 @@ def _read_snapshot(node, host, server):
     if key == known_key:
         return known
     try:
-        known = host.snapshot_of(server)
+        known = host.snapshots.restored_from(server)
     except errors.PASSING:
         # A disk that may just have been restored is not to be called lost.
         raise
@@ -177,7 +177,7 @@ def _read_actions(node, host, kept, server):
     if not kept.updated or not server.updated:
         return None
     try:
-        rows = host.actions_after(server, kept.request_id, kept.updated)
+        rows = host.actions.after(server, kept.request_id, kept.updated)
     except errors.HostCloudError as exc:
         LOG.debug('The host cloud does not say what was done with server '
                   '%(server)s of node %(node)s: %(reason)s',

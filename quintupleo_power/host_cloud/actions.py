@@ -9,8 +9,8 @@ import time
 from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import poll_schedule
-from quintupleo_power.host_cloud import records
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
@@ -135,7 +135,8 @@ class Actions:
             return server
         LOG.info('Waiting for task %(task)s of server %(server)s to end',
                  {'task': task, 'server': server.id})
-        return self._poll_task(server.id, task, deadline)
+        return self._cached.complete(
+            self._poll_task(server.id, task, deadline))
 
     def send(self, server, action, deadline, body=None):
         """Send one action.
@@ -191,7 +192,15 @@ class Actions:
                 f"{seen.fault or 'its console log may tell why'}")
         if doubt:
             raise doubt
-        return seen
+        # No request may fail any more once the action is done.
+        return dataclasses.replace(seen, network_first=server.network_first)
+
+    def run(self, server, action, deadline, body=None):
+        """Send one action and wait for its end.
+
+        See :meth:`send` and :meth:`wait`.
+        """
+        return self.wait(self.send(server, action, deadline, body), deadline)
 
     @contextlib.contextmanager
     def _acting(self, server):
@@ -201,6 +210,21 @@ class Actions:
             yield
         finally:
             self._cached.invalidate(server.id)
+
+    def since(self, server, updated):
+        """Return what was done with a server after a reading of it.
+
+        See :func:`instance_actions.since`.
+        """
+        return instance_actions.since(self._compute, server, updated)
+
+    def after(self, server, request_id, updated):
+        """Return what was done with a server after an action.
+
+        See :func:`instance_actions.after`.
+        """
+        return instance_actions.after(self._compute, server, request_id,
+                                      updated)
 
     def inject_nmi(self, server):
         """Send a guest a non-maskable interrupt, once.
@@ -294,14 +318,15 @@ class Actions:
         sure_at = time.monotonic() + self.ARRIVAL_LAG
         try:
             found = _poll(
-                lambda: records.latest(self._compute, server, _ONCE[action]),
+                lambda: instance_actions.latest(self._compute, server,
+                                                _ONCE[action]),
                 lambda found: found or time.monotonic() >= sure_at,
                 self._schedule.pauses('arrival'), deadline)
         except (_NotInTime, errors.HostCloudError):
             raise _unknown(server.id, action.value, error)
         if not found:
             raise error
-        if not records.is_later(found[0], server):
+        if not instance_actions.is_later(found[0], server):
             # It may have been the last of the changes that were known.
             raise _unknown(server.id, action.value, error)
         return found[0].get('request_id')
@@ -386,11 +411,11 @@ class Actions:
         """
         record, in_time = self._last_record(server, name, word, request_id,
                                             deadline)
-        failure = records.failure(record)
-        if failure or records.has_ended(record):
+        failure = instance_actions.failure(record)
+        if failure or instance_actions.has_ended(record):
             return failure
         if needs_end or not in_time or not (
-                record is None or records.is_row(record)):
+                record is None or instance_actions.is_row(record)):
             raise _unknown(server.id, name,
                            'Nova shows no record that it has ended')
         if record is None:
@@ -408,8 +433,8 @@ class Actions:
         One that shows no event is the last one, too, when it has stayed so
         for :data:`EVENT_LAG`.
 
-        :returns: (what :func:`records.find` returns, whether it is the last
-            one).
+        :returns: (what :func:`instance_actions.find` returns, whether it is
+            the last one).
         :raises: OutcomeUnknown if it cannot be read.
         """
         shown, since = {}, time.monotonic()
@@ -418,13 +443,14 @@ class Actions:
             nonlocal shown, since
             if record != shown:
                 shown, since = record, time.monotonic()
-            return records.has_ended(record) or (
-                not records.events(record)
+            return instance_actions.has_ended(record) or (
+                not instance_actions.events(record)
                 and time.monotonic() - since >= self.EVENT_LAG)
 
         try:
             return _poll(
-                lambda: records.find(self._compute, server, word, request_id),
+                lambda: instance_actions.find(self._compute, server, word,
+                                              request_id),
                 is_over, self._schedule.pauses('event'), deadline), True
         except _NotInTime as late:
             if isinstance(late.args[0], Exception):

@@ -11,13 +11,18 @@ import datetime
 import threading
 import time
 
+from oslo_config import cfg
 from oslo_log import log
 
+from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import cache
+from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import shared_call
 
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 
 # Threads that ask at the same time from whom on they share a list.
@@ -50,12 +55,15 @@ LONGEST_REST = 2.0
 class ServerCache:
     """Readings of the servers of one project of a host cloud."""
 
-    def __init__(self, compute: service.Service):
+    def __init__(self, compute: service.Service,
+                 described: capabilities.Capabilities | None = None):
         """Read through a compute service.
 
-        :param compute: the compute service.
+        :param described: what completes a server that was read; None to take
+            it as Nova shows it.
         """
         self._compute = compute
+        self._capabilities = described
         self._lock = threading.RLock()
         self._servers: dict[str, servers.Server] = {}
         self._ids: dict[str, str] = {}
@@ -85,6 +93,18 @@ class ServerCache:
         :param reference: the server's UUID, or its name if it is unique.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
+        return self.complete(self._get(reference))
+
+    def complete(self, server: servers.Server,
+                 cached: bool = False) -> servers.Server:
+        """Return a server with what Nova does not show of it.
+
+        See :meth:`capabilities.Capabilities.complete`.
+        """
+        return (self._capabilities.complete(server, cached)
+                if self._capabilities else server)
+
+    def _get(self, reference):
         begun = time.monotonic()
         with self._lock:
             self._readers += 1
@@ -101,15 +121,21 @@ class ServerCache:
             with self._lock:
                 self._readers -= 1
 
-    def get_cached(self, reference: str, max_age: float) -> servers.Server:
+    def get_cached(self, reference: str) -> servers.Server:
         """Return a server as an earlier reading may show it.
 
+        That is at most ``[quintupleo]server_list_max_age`` seconds old.
+
         :param reference: the server's UUID, or its name if it is unique.
-        :param max_age: seconds that the reading may be old.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
+        max_age = CONF[GROUP].server_list_max_age
+        return self.complete(self._get_cached(reference, max_age),
+                             cached=True)
+
+    def _get_cached(self, reference, max_age):
         if max_age <= 0:
-            return self.get(reference)
+            return self._get(reference)
         now = time.monotonic()
         with self._lock:
             self._request(reference, now)

@@ -54,27 +54,27 @@ def host(deployment, monkeypatch):
 def test_a_pass_costs_one_list(host, servers):
     host, reads = host
     for server_id in servers:
-        host.cached_server(server_id)
+        host.servers.get_cached(server_id)
     assert reads == [(f'/servers/{servers[0]}',), ('/servers/detail', 'limit')]
-    seen = [host.cached_server(server_id) for server_id in servers]
+    seen = [host.servers.get_cached(server_id) for server_id in servers]
     assert len(reads) == 2
-    assert seen == [host.server(server_id) for server_id in servers]
+    assert seen == [host.servers.get(server_id) for server_id in servers]
 
 
 def test_later_pass_costs_one_list_of_changes(host, servers, deployment,
                                               monkeypatch):
     host, reads = host
     for server_id in servers:
-        host.cached_server(server_id)
+        host.servers.get_cached(server_id)
     compute = deployment.cloud.compute
     compute.stop_server(servers[1])
     compute.wait_for_server(compute.get_server(servers[1]), 'SHUTOFF')
-    host._servers._refreshed_at -= 60
-    host._servers._listed_at -= 60
+    host.servers._refreshed_at -= 60
+    host.servers._listed_at -= 60
     reads.clear()
-    seen = [host.cached_server(server_id) for server_id in servers]
+    seen = [host.servers.get_cached(server_id) for server_id in servers]
     assert reads == [('/servers/detail', 'changes-since')]
-    assert seen == [host.server(server_id) for server_id in servers]
+    assert seen == [host.servers.get(server_id) for server_id in servers]
     assert seen[1].state.vm_state == 'stopped'
     compute.start_server(servers[1])
     compute.wait_for_server(compute.get_server(servers[1]))
@@ -83,14 +83,15 @@ def test_later_pass_costs_one_list_of_changes(host, servers, deployment,
 def test_action_makes_one_server_stale_and_no_other(host, servers):
     host, reads = host
     for server_id in servers:
-        host.cached_server(server_id)
-    host.run(host.server(servers[0]), Action.STOP, time.monotonic() + 60)
+        host.servers.get_cached(server_id)
+    host.actions.run(host.servers.get(servers[0]), Action.STOP,
+                     time.monotonic() + 60)
     reads.clear()
-    seen = [host.cached_server(server_id) for server_id in servers]
+    seen = [host.servers.get_cached(server_id) for server_id in servers]
     assert reads == [(f'/servers/{servers[0]}',)]
     assert [server.state.vm_state for server in seen] == [
         'stopped', 'active', 'active']
-    host.run(seen[0], Action.START, time.monotonic() + 60)
+    host.actions.run(seen[0], Action.START, time.monotonic() + 60)
 
 
 @pytest.mark.parametrize('clock_ahead', (None, 0.0))
@@ -100,17 +101,18 @@ def test_many_wait_with_one_list(host, servers, monkeypatch, clock_ahead):
     host._compute.clock_ahead = clock_ahead
     # With any two of them waiting the third must not be done yet.
     monkeypatch.setattr(server_cache, 'SHARED_FROM', 1)
-    before = [host.server(server_id) for server_id in servers]
+    before = [host.servers.get(server_id) for server_id in servers]
     for action in (Action.STOP, Action.START, Action.HARD_REBOOT):
         reads.clear()
         begun_in = before[0].state.vm_state
         with concurrent.futures.ThreadPoolExecutor(len(servers)) as pool:
             before = [future.result() for future in [
-                pool.submit(host.run, server, action, time.monotonic() + 60)
+                pool.submit(host.actions.run, server, action,
+                            time.monotonic() + 60)
                 for server in before]]
         assert all(transitions.reached(action, server.state, begun_in)
                    for server in before)
         assert set(reads) - {
             (path,) for path, *_ in reads if 'instance-actions' in path} == {
                 ('/servers/detail', 'changes-since')}
-    assert before == [host.server(server_id) for server_id in servers]
+    assert before == [host.servers.get(server_id) for server_id in servers]

@@ -262,7 +262,7 @@ class StrippedTestCase(SocketTestCase, test_network.NetworkTestCase):
                 description='Made by quintupleo for the time that a node is '
                 'on this network')
             self.host_cloud.fail('DELETE', '/ports/', page)
-            self.assertRaises(errors.ServerError, host.delete_port,
+            self.assertRaises(errors.ServerError, host.ports.delete,
                               port['id'])
 
 

@@ -17,6 +17,7 @@ from ironic.common import exception
 from ironic.common import states
 import requests
 
+from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import service
@@ -113,7 +114,7 @@ class LostRebootTestCase(FaultTestCase):
 
     def test_reboot_of_the_second_of_the_last_change_is_not_known(self):
         self.server.updated = self.host_cloud._now()
-        self.host().server(self.server.id)
+        self.host().servers.get(self.server.id)
         self.lose()
         self.assert_says(self.refused(self.reboot), 'is not known')
         self.assert_sent('hard reboot')
@@ -300,12 +301,12 @@ class LostActionTestCase(FaultTestCase):
     def test_no_read_of_images_or_volumes_can_fail_a_reboot_that_is_done(
             self):
         host = self.host()
-        server = host.server(self.server.id)
-        with mock.patch.object(cloud.HostCloud, '_complete',
+        server = host.servers.get(self.server.id)
+        with mock.patch.object(capabilities.Capabilities, 'complete',
                                autospec=True, side_effect=AssertionError):
-            seen = host.run(dataclasses.replace(server, network_first=True),
-                            connection_action('hard reboot'),
-                            self.clock.now + 60)
+            seen = host.actions.run(
+                dataclasses.replace(server, network_first=True),
+                connection_action('hard reboot'), self.clock.now + 60)
         self.assertTrue(seen.network_first)
 
 
@@ -371,7 +372,7 @@ class DeadlineTestCase(FaultTestCase):
     def test_first_look_comes_within_the_time(self):
         # Known to be slow, so that the first look would come late.
         for _ in range(8):
-            self.host()._actions._schedule.learn('stop', 100.0, 2)
+            self.host().actions._schedule.learn('stop', 100.0, 2)
         begun = self.clock.now
         self.host_cloud.reads_per_task = 10 ** 6
         self.refused(self.set_power, states.POWER_OFF, timeout=2)

@@ -51,12 +51,12 @@ class SharedCloudTestCase(base.DriverTestCase):
         self.assertIsNone(host._compute.clock_ahead)
         for skew in (0, 600, -600):
             self.host_cloud.clock_skew = skew
-            host.server(self.server.id)
+            host.servers.get(self.server.id)
             # A date is of whole seconds.
             self.assertLessEqual(skew - 2, host._compute.clock_ahead)
             self.assertLessEqual(host._compute.clock_ahead, skew)
         self.host_cloud.dates_answers = False
-        host.server(self.server.id)
+        host.servers.get(self.server.id)
         self.assertIsNone(host._compute.clock_ahead)
 
     def test_microversion_is_the_newest_that_both_know(self):
@@ -86,14 +86,14 @@ class SharedCloudTestCase(base.DriverTestCase):
                                    side_effect=self._answer(body)):
                 error = self.assertRaises(
                     errors.ServerError,
-                    cloud.get(connection.Credentials()).server,
+                    cloud.get(connection.Credentials()).servers.get,
                     self.server.id)
             self.assert_says(error, '500')
 
     def test_what_nobody_has_is_no_passing_failure(self):
         self.host_cloud.fail('GET', '/servers/', 501)
         error = self.assertRaises(
-            errors.NotOffered, cloud.get(connection.Credentials()).server,
+            errors.NotOffered, cloud.get(connection.Credentials()).servers.get,
             self.server.id)
         self.assert_says(error, '501')
 
@@ -109,16 +109,16 @@ class SharedCloudTestCase(base.DriverTestCase):
         server = self.host_cloud.add_server(
             name='blank', image=None, volumes=(first, second))
         host = cloud.get(connection.Credentials())
-        self.assertFalse(host.server(server.id).network_first)
+        self.assertFalse(host.servers.get(server.id).network_first)
 
     def test_records_are_those_since_a_reading(self):
         host = cloud.get(connection.Credentials())
-        before = host.server(self.server.id)
+        before = host.servers.get(self.server.id)
         self.clock.now += 60
-        host.run(before, actions.transitions.Action.HARD_REBOOT,
+        host.actions.run(before, actions.transitions.Action.HARD_REBOOT,
                  self.clock.now + 60)
         self.assertEqual(['reboot'], [row['action'] for row in (
-            host.actions_since(host.server(self.server.id),
+            host.actions.since(host.servers.get(self.server.id),
                                before.updated))])
 
     def test_configured_cloud_that_does_not_exist_has_no_address(self):

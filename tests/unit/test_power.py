@@ -961,7 +961,7 @@ class ConcurrencyTestCase(PowerTestCase):
         def begin(server, *args):
             serve(server, *args)
             # Power sync looks at the same server just now.
-            cloud.get(connection.Credentials()).cached_server(server.id)
+            cloud.get(connection.Credentials()).servers.get_cached(server.id)
 
         self.host_cloud._begin = begin
         self.set_power(states.POWER_OFF)

@@ -9,6 +9,8 @@ from ironic.conductor import utils as conductor_utils
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import volumes
 from tests.unit import base
 
 NETWORK_FIRST = {'quintupleo_boot': 'network-first'}
@@ -34,7 +36,7 @@ class VolumesTestCase(base.DriverTestCase):
 
     def read(self, server):
         """Read a server as each request of Ironic does."""
-        return self.host().server(server.id)
+        return self.host().servers.get(server.id)
 
     @staticmethod
     def host():
@@ -84,7 +86,7 @@ class NetworkFirstTestCase(VolumesTestCase):
         for server in (self.add_network_first(), self.add_volume_backed(),
                        self.add_volume_backed(**NETWORK_FIRST)):
             before = self.read(server).network_first
-            self.clock.sleep(10 * cloud.IMAGE_MAX_AGE)
+            self.clock.sleep(10 * images.MAX_AGE)
             self.host_cloud.forget_requests()
             self.assertEqual(before, self.read(server).network_first)
             self.assertEqual([f'GET /v2.1/servers/{server.id}'],
@@ -96,7 +98,7 @@ class NetworkFirstTestCase(VolumesTestCase):
         del image['quintupleo_boot']
         self.assertFalse(self.read(server).network_first)
         image.update(NETWORK_FIRST)
-        self.clock.sleep(cloud.IMAGE_MAX_AGE)
+        self.clock.sleep(images.MAX_AGE)
         self.assertTrue(self.read(server).network_first)
 
     def test_known_after_waiting_and_after_an_action(self):
@@ -137,7 +139,7 @@ class NotShownTestCase(VolumesTestCase):
 
     def watch(self, server):
         """Read a server as power sync does."""
-        return self.host().cached_server(server.id)
+        return self.host().servers.get_cached(server.id)
 
     def reboot_to_pxe(self, server):
         self.use(server)
@@ -228,15 +230,16 @@ class NotShownTestCase(VolumesTestCase):
         self.config(rebuild_replaces_volumes=True, group='quintupleo')
         for _ in self.hide_volumes():
             server = self.read(self.on_volumes)
-            self.assertIn('not known', self.host().rebuild_obstacle(server))
-            self.assertIn('volumes', self.host().wipe_obstacle(server))
-            self.assertIsNone(self.host().root_disk(server, None))
+            capabilities = self.host().capabilities
+            self.assertIn('not known', capabilities.rebuild_obstacle(server))
+            self.assertIn('volumes', capabilities.wipe_obstacle(server))
+            self.assertIsNone(capabilities.root_disk(server, None))
 
     def test_what_was_read_is_kept_for_a_day(self):
         self.read(self.on_volumes)
         for _ in self.hide_volumes():
             self.assertIs(True, self.read(self.on_volumes).network_first)
-        self.clock.now += cloud.VOLUME_MAX_AGE
+        self.clock.now += volumes.MAX_AGE
         for _ in self.hide_volumes():
             self.assertIsNone(self.read(self.on_volumes).network_first)
 
@@ -258,12 +261,12 @@ class BootModeTestCase(VolumesTestCase):
         for properties, mode in (({}, 'bios'),
                                  ({'hw_firmware_type': 'uefi'}, 'uefi')):
             server = self.read(self.add_volume_backed(**properties))
-            self.assertEqual(mode, self.host().boot_mode(server))
+            self.assertEqual(mode, self.host().capabilities.boot_mode(server))
 
     def test_nothing_tells_of_blank_volumes(self):
         server = self.add_volume_backed()
         server.volumes = server.volumes[1:]
-        self.assertIsNone(self.host().boot_mode(self.read(server)))
+        self.assertIsNone(self.host().capabilities.boot_mode(self.read(server)))
 
     def test_decides_the_rescue_image(self):
         uefi = self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
@@ -321,7 +324,7 @@ class ObstacleTestCase(VolumesTestCase):
         for server in (self.add_network_first(hw_tpm_version='2.0'),
                        self.add_volume_backed(**NETWORK_FIRST)):
             self.assertIsNone(
-                self.host().rescue_obstacle(self.read(server)))
+                self.host().capabilities.rescue_obstacle(self.read(server)))
 
     def test_iso_without_the_property(self):
         server = self.add_network_first()

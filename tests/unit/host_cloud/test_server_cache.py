@@ -108,10 +108,14 @@ class ServerCacheTestCase(unittest.TestCase):
     def sleep(self, seconds):
         self.now += seconds
 
+    def cached(self, reference, max_age=30.0):
+        """Return a server as power sync may see it."""
+        return self.cache._get_cached(reference, max_age)
+
     def sync(self, ids, max_age=30.0):
         """Return what power sync asks for, and the requests that it took."""
         self.compute.asked.clear()
-        found = [self.cache.get_cached(each, max_age) for each in ids]
+        found = [self.cached(each, max_age) for each in ids]
         self.assertEqual(ids, [server.id for server in found])
         return self.compute.asked
 
@@ -146,7 +150,7 @@ class PowerSyncTestCase(ServerCacheTestCase):
             self.now += 5
             self.assertEqual(['changes'], self.sync(ids))
             self.assertEqual(number, sum(
-                self.cache.get_cached(each, 30).state.vm_state == 'stopped'
+                self.cached(each, 30).state.vm_state == 'stopped'
                 for each in ids))
 
     def test_clocks_apart_hide_no_change(self):
@@ -162,7 +166,7 @@ class PowerSyncTestCase(ServerCacheTestCase):
                 self.compute.stop(ids[3])
             self.now += 1
             self.sync(ids)
-            self.assertEqual('stopped', self.cache.get_cached(
+            self.assertEqual('stopped', self.cached(
                 ids[3], 30).state.vm_state)
             self.compute.change(ids[3], **{'OS-EXT-STS:vm_state': 'active'})
             self.now += 1000
@@ -228,23 +232,23 @@ class PowerSyncTestCase(ServerCacheTestCase):
         ids = self.compute.add(9, name='other')
         for each in ids[1:]:
             self.compute.bodies[each]['name'] = 'machine'
-        self.cache.get_cached('other', 30.0)
+        self.cached('other', 30.0)
         self.sync(ids)
         self.now += 60
         self.assertEqual(['changes'], self.sync(ids))
-        self.assertEqual(ids[0], self.cache.get_cached('other', 30.0).id)
+        self.assertEqual(ids[0], self.cached('other', 30.0).id)
         self.assertEqual(['changes'], self.compute.asked)
 
     def test_renamed_server_is_no_longer_found_by_its_name(self):
         ids = self.compute.add(2)
         self.compute.bodies[ids[1]]['name'] = 'other'
         for _ in range(2):
-            self.cache.get_cached('other', 30.0)
-            self.cache.get_cached(ids[0], 30.0)
+            self.cached('other', 30.0)
+            self.cached(ids[0], 30.0)
         self.now += 60
         self.compute.change(ids[1], name='new')
         with self.assertRaises(errors.NotFound):
-            self.cache.get_cached('other', 30.0)
+            self.cached('other', 30.0)
 
     def test_list_of_a_wrong_form_is_an_error(self):
         ids = self.compute.add(3)
@@ -266,7 +270,7 @@ class PowerSyncTestCase(ServerCacheTestCase):
         self.compute.listing.clear()
         self.compute.hold.clear()
         with futures.ThreadPoolExecutor(50) as pool:
-            readers = [pool.submit(self.cache.get_cached, each, 30.0)
+            readers = [pool.submit(self.cached, each, 30.0)
                        for each in ids]
             self.wait_until(lambda: len(self.cache._requested) == 50)
             self.compute.hold.set()
@@ -280,7 +284,7 @@ class PowerSyncTestCase(ServerCacheTestCase):
         self.compute.failure = errors.ServerError('Out of rabbits')
         for each in ids:
             self.assertRaises(errors.ServerError,
-                              self.cache.get_cached, each, 30.0)
+                              self.cached, each, 30.0)
         self.compute.failure = None
         self.assertEqual(['changes'], self.sync(ids))
 
@@ -318,14 +322,14 @@ class ActionTestCase(ServerCacheTestCase):
         self.compute.listing.clear()
         self.compute.hold.clear()
         with futures.ThreadPoolExecutor() as pool:
-            reader = pool.submit(self.cache.get_cached, self.ids[2], 30.0)
+            reader = pool.submit(self.cached, self.ids[2], 30.0)
             self.assertTrue(self.compute.listing.wait(60))
             self.now += 1
             self.cache.invalidate(self.ids[5])
             self.compute.stop(self.ids[5])
             self.compute.hold.set()
             reader.result(60)
-        self.assertEqual('stopped', self.cache.get_cached(
+        self.assertEqual('stopped', self.cached(
             self.ids[5], 30.0).state.vm_state)
 
     def test_a_reading_from_before_replaces_none_from_after(self):
@@ -334,7 +338,7 @@ class ActionTestCase(ServerCacheTestCase):
         self.now += 70
         self.sync(self.ids)
         self.cache._keep(before)
-        self.assertEqual('stopped', self.cache.get_cached(
+        self.assertEqual('stopped', self.cached(
             self.ids[0], 30.0).state.vm_state)
 
 
