@@ -54,7 +54,7 @@ class Clock(fixtures.Fixture):
     :ivar tick: seconds between two looks at it.
     """
 
-    MODULES = ('quintupleo_power.deploy',
+    MODULES = ('quintupleo_power.interfaces.deploy',
                'quintupleo_power.disks',
                'quintupleo_power.executor',
                'quintupleo_power.host_cloud.actions',

@@ -5,8 +5,8 @@ from ironic.common import exception
 from ironic.drivers.modules import noop
 import requests
 
-from quintupleo_power import console
 from quintupleo_power.host_cloud import consoles
+from quintupleo_power.interfaces import console
 from tests.unit import base
 from tests.unit import nova_model
 

@@ -18,9 +18,9 @@ from ironic.conductor import cleaning
 from ironic.conductor import deployments
 from ironic.tests.unit.objects import utils as objects_utils
 
-from quintupleo_power import deploy
 from quintupleo_power import hardware
 from quintupleo_power import instance_data
+from quintupleo_power.interfaces import deploy
 from quintupleo_power.node import pending_request
 from tests.unit import nova_model
 from tests.unit import test_power

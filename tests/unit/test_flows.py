@@ -410,7 +410,8 @@ class DeployStepsTestCase(FlowTestCase):
             self.assert_sent()
 
     def test_deploy_template_that_was_changed_since(self):
-        with mock.patch('quintupleo_power.deploy.QuintupleoRebuildDeploy.'
+        with mock.patch('quintupleo_power.interfaces.deploy.'
+                        'QuintupleoRebuildDeploy.'
                         'prepare', autospec=True,
                         side_effect=lambda *args: self.set_template()):
             self.deploy()

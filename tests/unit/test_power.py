@@ -18,7 +18,7 @@ from quintupleo_power import executor
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import servers
-from quintupleo_power import power
+from quintupleo_power.interfaces import power
 from quintupleo_power import transitions
 from tests.unit import base
 from tests.unit import host_cloud_fixture

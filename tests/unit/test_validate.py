@@ -9,7 +9,7 @@ import requests
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
-from quintupleo_power import power
+from quintupleo_power.interfaces import power
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 

@@ -5,7 +5,7 @@ from ironic.common import exception
 from ironic.drivers.modules import noop
 import requests
 
-from quintupleo_power import vendor
+from quintupleo_power.interfaces import vendor
 from tests.unit import base
 
 LOG = '\n'.join(f'line {number}' for number in range(1, 1501))

@@ -16,13 +16,13 @@ from oslo_log import log
 
 from quintupleo_power import boot_device
 from quintupleo_power import compat
-from quintupleo_power import deploy
 from quintupleo_power import disks
 from quintupleo_power.drift import baseline
 from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power import instance_data
+from quintupleo_power.interfaces import deploy
 from quintupleo_power import machine
 from quintupleo_power import transitions
 from quintupleo_power import user_media

@@ -9,11 +9,9 @@ from ironic.drivers import base
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot
 from quintupleo_power import boot_log
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import deploy
 from quintupleo_power.drift import baseline
 from quintupleo_power.drift import compare
 from quintupleo_power import driver_info
@@ -22,6 +20,8 @@ from quintupleo_power import executor
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.interfaces import boot
+from quintupleo_power.interfaces import deploy
 from quintupleo_power.node import pending_request
 from quintupleo_power import rescue_images
 from quintupleo_power import takeover
