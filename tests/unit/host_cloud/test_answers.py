@@ -24,8 +24,8 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power import virtual_media
 from tests.unit import base
 from tests.unit import host_cloud_fixture
+from tests.unit.interfaces import test_network
 from tests.unit import socket_cloud
-from tests.unit import test_network
 from tests.unit import test_virtual_media
 
 Page = host_cloud_fixture.Page

@@ -21,8 +21,8 @@ from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import service
+from tests.unit.interfaces import test_power
 from tests.unit import nova_model
-from tests.unit import test_power
 
 HTML = '<html><body>Back soon</body></html>'
 LOST = (500, 502, 504, requests.exceptions.ReadTimeout('too slow'),

@@ -11,7 +11,7 @@ from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from tests.unit import host_cloud_fixture
-from tests.unit import test_validate as validation
+from tests.unit.interfaces import test_validate as validation
 
 AUTH_URL = host_cloud_fixture.AUTH_URL
 SECRET = host_cloud_fixture.SECRET

@@ -16,8 +16,8 @@ from quintupleo_power.node import pending_request
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 from tests.unit import host_cloud_fixture
+from tests.unit.interfaces import test_power
 from tests.unit import nova_model
-from tests.unit import test_power
 
 RUNNING = nova_model.RUNNING
 SHUTDOWN = nova_model.SHUTDOWN

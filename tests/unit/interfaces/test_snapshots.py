@@ -12,8 +12,8 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.node import pending_request
+from tests.unit.interfaces import test_power
 from tests.unit import nova_model
-from tests.unit import test_power
 
 RUNNING = nova_model.RUNNING
 SHUTDOWN = nova_model.SHUTDOWN

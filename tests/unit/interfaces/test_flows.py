@@ -15,8 +15,8 @@ import oslo_messaging
 import pytest
 
 from quintupleo_power import instance_data
+from tests.unit.interfaces import test_deploy
 from tests.unit import nova_model
-from tests.unit import test_deploy
 
 RUNNING = nova_model.RUNNING
 SHUTDOWN = nova_model.SHUTDOWN

@@ -22,8 +22,8 @@ from quintupleo_power import hardware
 from quintupleo_power import instance_data
 from quintupleo_power.interfaces import deploy
 from quintupleo_power.node import pending_request
+from tests.unit.interfaces import test_power
 from tests.unit import nova_model
-from tests.unit import test_power
 
 RUNNING = nova_model.RUNNING
 SHUTDOWN = nova_model.SHUTDOWN
