@@ -35,9 +35,7 @@ from oslo_log import log
 from oslo_utils import timeutils
 
 from quintupleo_power import compat
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -174,9 +172,7 @@ def _keep(node, activity):
 
 
 def _read(node):
-    info = driver_info.parse(node)
-    with exceptions.translated(info):
-        host = cloud.get(info.credentials)
+    with exceptions.host_cloud(node) as (info, host):
         return host.consoles.log(host.servers.get(info.server))
 
 

@@ -10,12 +10,10 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import config_drive
-from quintupleo_power import driver_info
 from quintupleo_power import empty_images
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
-from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power import instance_data
 from quintupleo_power.node import pending_request
@@ -29,8 +27,8 @@ def wipe(task):
     """Give a node an empty disk and leave it powered off.
 
     :param task: a TaskManager instance with an exclusive lock.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server has more than Nova wipes, or
         was not wiped.
     """
@@ -43,8 +41,8 @@ def clear_instance_data(task):
     What an agent has erased before may be more than a rebuild wipes.
 
     :param task: a TaskManager instance with an exclusive lock.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
     if instance_data.was_noted(task.node):
@@ -59,8 +57,8 @@ def rebuild(task, step, body):
     :param step: the name of the step, for messages.
     :param body: function of (node, info, host, server) that returns the
         members of Nova's ``rebuild``, ``imageRef`` among them.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
     carry_out(task, step, transitions.Request.REBUILD, body)
@@ -74,8 +72,8 @@ def carry_out(task, step, request, body):
     :param request: a :class:`transitions.Request`.
     :param body: see :func:`executor.run`.
     :returns: the :class:`host_cloud.servers.Server` afterwards.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server did not get there.
     """
     node = task.node
@@ -115,13 +113,13 @@ def snapshot(task, name):
 
     :param task: a TaskManager instance with an exclusive lock.
     :param name: what to call it.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if the name or a
+        setting is missing or wrong.
     :raises: DriverOperationError if it was not made.
     """
-    info, host = _enter(task, name)
+    _require_name(task.node, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
-    with exceptions.translated(info):
+    with exceptions.host_cloud(task.node) as (info, host):
         server = host.servers.get(info.server)
         host.snapshots.prepare(server, name)
     runs = transitions.situation(server.state) in _RUNS
@@ -130,7 +128,7 @@ def snapshot(task, name):
             task, 'snapshot', transitions.Request.SNAPSHOT,
             lambda node, info, host, server: host.snapshots.body(
                 server, name))
-        with exceptions.translated(info):
+        with exceptions.host_cloud(task.node) as (_, host):
             host.snapshots.finish(server, name, deadline)
     finally:
         if runs:
@@ -145,44 +143,40 @@ def restore(task, name):
     """Bring a node's disks back to a snapshot and leave it powered off.
 
     :param task: a TaskManager instance with an exclusive lock.
-    :param name: what it is called.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :param name: the name of the snapshot.
+    :raises: MissingParameterValue or InvalidParameterValue if the name or a
+        setting is missing or wrong.
     :raises: DriverOperationError if there is no such snapshot, or the disks
         were not brought back.
     """
-    info, host = _enter(task, name)
+    _require_name(task.node, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
-    with exceptions.translated(info):
+    with exceptions.host_cloud(task.node) as (info, host):
         found = host.snapshots.require(host.servers.get(info.server), name)
     rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
-    with exceptions.translated(info):
+    with exceptions.host_cloud(task.node) as (_, host):
         host.snapshots.restore_volumes(found, deadline)
 
 
 def delete_snapshot(task, name):
-    """Remove a snapshot of a node; one that is not there is no mistake.
+    """Remove a snapshot of a node, if there is one.
 
     :param task: a TaskManager instance.
-    :param name: what it is called.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :param name: the name of the snapshot.
+    :raises: MissingParameterValue or InvalidParameterValue if the name or a
+        setting is missing or wrong.
     :raises: DriverOperationError if something of it stays.
     """
-    info, host = _enter(task, name)
-    with exceptions.translated(info):
+    _require_name(task.node, name)
+    with exceptions.host_cloud(task.node) as (info, host):
         found = host.snapshots.find(host.servers.get(info.server).id, name)
         if found:
             host.snapshots.delete(found)
 
 
-def _enter(task, name):
-    """Check a snapshot's name and connect with the node's host cloud."""
-    info = driver_info.parse(task.node)
+def _require_name(node, name):
     if not isinstance(name, str) or not snapshots.NAMES.fullmatch(name):
         raise exception.InvalidParameterValue(
-            f'Node {task.node.uuid}: the name of a snapshot has up to 40 '
-            'letters, digits, dots, dashes and underscores, and begins with a '
-            'letter or a digit')
-    with exceptions.translated(info):
-        return info, cloud.get(info.credentials)
+            f'Node {node.uuid}: the name of a snapshot has up to 40 letters, '
+            'digits, dots, dashes and underscores, and begins with a letter '
+            'or a digit')
