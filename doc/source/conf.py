@@ -9,9 +9,11 @@ REPOSITORY = HERE.parents[1]
 # The state table and its proofs are read from the code and the tests. The
 # tests as a package would need Ironic.
 sys.path[:0] = [str(HERE / '_exts'), str(REPOSITORY),
+                str(REPOSITORY / 'benchmarks'),
                 str(REPOSITORY / 'tests' / 'functional')]
 
 extensions = [
+    'benchmark_results',
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
