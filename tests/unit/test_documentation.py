@@ -187,6 +187,15 @@ def test_a_variable_of_a_page_is_read(name, page):
     assert any(name in path.read_text(errors='replace') for path in source)
 
 
+def test_reference_of_commands_is_that_of_the_entry_points():
+    parser = configparser.ConfigParser(delimiters='=')
+    parser.read(REPOSITORY / 'setup.cfg')
+    (name, _page), = _named(r'\.\. autoprogram-cliff:: (\S+)')
+
+    assert name in parser['entry_points']
+    assert _commands()
+
+
 def test_each_result_of_a_benchmark_is_shown_as_it_is():
     results = json.loads(
         (REPOSITORY / 'benchmarks/results.json').read_text())

@@ -19,7 +19,7 @@ SYMBOLS = {cells.FAKE: 'N', cells.GUESTS: 'L', cells.UNIT: 'U'}
 def _cell(situation, column):
     actions = getattr(transitions.TABLE[situation], column)
     return '{} :sup:`{}`'.format(
-        ', '.join(action.value for action in actions) or '--',
+        ', '.join(action.value for action in actions) or '–',
         SYMBOLS[cells.proof(situation, column)])
 
 
