@@ -19,6 +19,7 @@ extensions = [
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
     'sphinxcontrib.svgbob',
+    'internal_info',
     'state_table',
 ]
 exclude_patterns = ['_build']
