@@ -10,6 +10,7 @@ from quintupleo_power.environments import plan
 DRIVER = 'quintupleo'
 ENROLLED, COMPLETED, UNCHANGED = (
     'enrolled', 'completed', 'already enrolled')
+DEFAULT_ARCHITECTURE = 'x86_64'
 # The names that Linux gives the first disk of a bus.
 _FIRST_DISKS = {'virtio': '/dev/vda', 'scsi': '/dev/sda', 'sata': '/dev/sda',
                 'ide': '/dev/sda', 'usb': '/dev/sda', 'xen': '/dev/xvda'}
@@ -75,17 +76,23 @@ def _properties(role, number, things, choices):
         'local_gb': role.root_volume.size if role.root_volume
                     else flavor.disk,
         'cpu_arch': known.get('hw_architecture')
-                    or known.get('architecture') or 'x86_64',
+                    or known.get('architecture') or DEFAULT_ARCHITECTURE,
         'capabilities': ','.join(f'{name}:{value}' for name, value
                                  in capabilities.items()),
-        'root_device': _root_device(
-            role, number, things, known.get('hw_disk_bus') or 'virtio')}
+        'root_device': root_device(
+            known.get('hw_disk_bus'),
+            things[plan.key(plan.VOLUME, role.name, number, 'root')].id
+            if role.root_volume else None)}
 
 
-def _root_device(role, number, things, bus):
-    if role.root_volume and bus == 'virtio':
-        volume = things[plan.key(plan.VOLUME, role.name, number, 'root')]
-        return {'serial': volume.id[:_SERIAL_LENGTH]}
+def root_device(bus, volume_id=None):
+    """Return the root device hint of a server.
+
+    :param bus: ``hw_disk_bus`` of its image, or None.
+    :param volume_id: UUID of the volume that it boots from, or None.
+    """
+    if volume_id and bus in (None, 'virtio'):
+        return {'serial': volume_id[:_SERIAL_LENGTH]}
     return {'name': _FIRST_DISKS.get(bus, '/dev/vda')}
 
 
@@ -112,13 +119,16 @@ class Enrolment:
         self._call = patience.call
         self._make = patience.make
 
-    def run(self, described):
+    def run(self, described, refuse_enrolled=False):
         """Enrol nodes, each server once.
 
         :param described: list of dicts, as :func:`nodes` makes them.
+        :param refuse_enrolled: whether a server that is a node with all its
+            ports is a mistake.
         :returns: list of :class:`Outcome`.
         :raises: failures.Failure before anything is enrolled if a
-            name is taken, or a MAC address is that of another node's port.
+            name is taken, a MAC address is that of another node's port, or a
+            server is refused.
         """
         known = self._call(lambda: list(self._ironic.nodes(
             fields=['uuid', 'name', 'driver', 'driver_info'])))
@@ -126,20 +136,23 @@ class Enrolment:
             lambda: list(self._ironic.ports(details=True)))}
         by_server = {node.driver_info.get('quintupleo_server'): node
                      for node in known}
-        self._require_free(described, known, ports, by_server)
+        problems = self._conflicts(described, known, ports, by_server)
+        if refuse_enrolled:
+            problems += _enrolled(described, ports, by_server)
+        if problems:
+            raise failures.Failure('\n'.join(problems))
         return [self._enroll(each, by_server, ports) for each in described]
 
-    def _require_free(self, described, known, ports, by_server):
+    def _conflicts(self, described, known, ports, by_server):
         names = {node.name: node for node in known}
         problems = []
         for each in described:
-            server = each['driver_info']['quintupleo_server']
-            own = by_server.get(server) or by_server.get(each['name'])
+            own = _node_of(each, by_server)
             other = names.get(each['name'])
             if other and (not own or other.id != own.id):
                 problems.append(
                     f'Ironic has another node "{each["name"]}" ({other.id}): '
-                    'rename it, or make the environment with another name')
+                    'give one of them another name, or delete that node')
             for port in each['ports']:
                 found = ports.get(port['address'].lower())
                 if found and (not own or found.node_id != own.id):
@@ -147,13 +160,11 @@ class Enrolment:
                         f'{each["name"]}: MAC address {port["address"]} is '
                         f'that of a port of node {found.node_id} already: '
                         'remove that node first')
-        if problems:
-            raise failures.Failure('\n'.join(problems))
+        return problems
 
     def _enroll(self, described, by_server, ports):
         server = described['driver_info']['quintupleo_server']
-        # Somebody may have enrolled it by the server's name.
-        node = by_server.get(server) or by_server.get(described['name'])
+        node = _node_of(described, by_server)
         outcome = UNCHANGED
         attributes = {name: value for name, value in described.items()
                       if name != 'ports'}
@@ -176,6 +187,22 @@ class Enrolment:
     def _find_port(self, port):
         return next(iter(self._call(lambda: list(self._ironic.ports(
             address=port['address'])))), None)
+
+
+def _node_of(described, by_server):
+    # Somebody may have enrolled it by the server's name.
+    return (by_server.get(described['driver_info']['quintupleo_server'])
+            or by_server.get(described['name']))
+
+
+def _enrolled(described, ports, by_server):
+    """Return a sentence for each server that is a whole node already."""
+    return [
+        f'Server {each["driver_info"]["quintupleo_server"]} '
+        f'({each["name"]}) is node {_node_of(each, by_server).id} already: '
+        'leave it out, or delete that node first'
+        for each in described if _node_of(each, by_server)
+        and all(port['address'].lower() in ports for port in each['ports'])]
 
 
 def _attributes(port):

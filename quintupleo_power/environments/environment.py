@@ -17,7 +17,10 @@ from quintupleo_power.environments import plan
 from quintupleo_power.environments import quota
 from quintupleo_power.environments import record
 from quintupleo_power.environments import remover
+from quintupleo_power.environments import server_nodes
 from quintupleo_power.environments import sets
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import connection as host_connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import sdk
 from quintupleo_power import transitions
@@ -299,6 +302,37 @@ class Environments:
                 return described
             return enrolment.Enrolment(baremetal, self._patience).run(
                 described)
+
+    def describe_servers(self, references, options):
+        """Return nodes for servers of the project.
+
+        :param references: UUIDs or unique names of the servers.
+        :param options: the :class:`server_nodes.Options`.
+        :returns: list of dicts in the format of ``openstack baremetal
+            create``.
+        :raises: failures.Failure with a line for each server that cannot
+            become a node.
+        """
+        with _told():
+            host = cloud.HostCloud(*host_connection.services(
+                sdk.access(self._connection)))
+            described, warnings = server_nodes.describe(host, references,
+                                                        options)
+            for warning in warnings:
+                self._shown.note(warning)
+            return described
+
+    def enroll_servers(self, described, baremetal):
+        """Make nodes of servers that are not yet nodes.
+
+        :param described: what :meth:`describe_servers` returned.
+        :param baremetal: openstacksdk's proxy of an Ironic.
+        :returns: list of :class:`enrolment.Outcome`.
+        :raises: failures.Failure.
+        """
+        with _told():
+            return enrolment.Enrolment(baremetal, self._patience).run(
+                described, refuse_enrolled=True)
 
     def snapshot(self, name, snapshot):
         """Keep the disks of all servers as they are at one moment.

@@ -10,28 +10,27 @@ import sys
 from cliff import columns
 import openstack
 from osc_lib.cli import format_columns
+from osc_lib.cli import parseractions
 from osc_lib.command import command
 from osc_lib import exceptions
 from osc_lib.i18n import _
-import yaml
 
 from quintupleo_power.checks import conductor
 from quintupleo_power.checks import findings
 from quintupleo_power.checks import series
 from quintupleo_power.checks import trial
-from quintupleo_power.environments import conversion
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import document
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import images
 from quintupleo_power.environments import mark
-from quintupleo_power.environments import owners
 from quintupleo_power.environments import patience
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import remover
 from quintupleo_power.environments import schema
+from quintupleo_power.environments import server_nodes
 from quintupleo_power.environments import sets
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import snapshots
@@ -121,8 +120,7 @@ def _environments(app, parsed_args):
             getattr(parsed_args, 'timeout', environment.TIMEOUT),
             getattr(parsed_args, 'removal_timeout', remover.PATIENCE),
             getattr(parsed_args, 'snapshot_timeout', sets.TIMEOUT))
-    except (failures.Failure, document.DocumentError,
-            conversion.ConversionError) as exc:
+    except (failures.Failure, document.DocumentError) as exc:
         shown.end()
         raise exceptions.CommandError(str(exc))
     except failures.CLOUD_ERRORS as exc:
@@ -632,6 +630,39 @@ class DeleteSnapshots(command.Command):
                       file=self.app.stdout)
 
 
+def _add_enrolment(parser):
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        '--os-baremetal-cloud', metavar='<cloud>',
+        help=_("Entry of clouds.yaml whose Ironic it is (default: the "
+               "host cloud's own)"))
+    where.add_argument(
+        '--os-baremetal-endpoint', metavar='<url>',
+        help=_('Address of an Ironic that asks for no credentials'))
+    where.add_argument(
+        '-o', '--output', metavar='<file>',
+        help=_('Write this file instead of enrolling'))
+    parser.add_argument(
+        '--host-cloud', metavar='<cloud>',
+        help=_("What the conductor's clouds.yaml calls the host cloud "
+               '(default: none, for what its section [quintupleo] '
+               'names)'))
+
+
+def _described(app, path, nodes):
+    """Write nodes to a file, and list them."""
+    _write(app, path, {'nodes': nodes})
+    return ('Name', 'Server'), [
+        (each['name'], each['driver_info']['quintupleo_server'])
+        for each in nodes]
+
+
+def _outcomes(enrolled):
+    return ('Name', 'UUID', 'Server', 'Outcome'), [
+        (each.name, each.id, each.server, each.outcome)
+        for each in enrolled]
+
+
 class EnrollEnvironment(command.Lister):
     _description = _(
         'Make the machines of an environment nodes of an Ironic, each once, '
@@ -646,22 +677,7 @@ class EnrollEnvironment(command.Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument('name', metavar='<name>',
                             help=_("The environment's name"))
-        where = parser.add_mutually_exclusive_group()
-        where.add_argument(
-            '--os-baremetal-cloud', metavar='<cloud>',
-            help=_("Entry of clouds.yaml whose Ironic it is (default: the "
-                   "host cloud's own)"))
-        where.add_argument(
-            '--os-baremetal-endpoint', metavar='<url>',
-            help=_('Address of an Ironic that asks for no credentials'))
-        where.add_argument(
-            '-o', '--output', metavar='<file>',
-            help=_('Write this file instead of enrolling'))
-        parser.add_argument(
-            '--host-cloud', metavar='<cloud>',
-            help=_("What the conductor's clouds.yaml calls the host cloud "
-                   '(default: none, for what its section [quintupleo] '
-                   'names)'))
+        _add_enrolment(parser)
         return parser
 
     def take_action(self, parsed_args):
@@ -673,17 +689,12 @@ class EnrollEnvironment(command.Lister):
         """
         with _environments(self.app, parsed_args) as environments:
             if parsed_args.output:
-                described = environments.enroll(
-                    parsed_args.name, cloud=parsed_args.host_cloud)
-                _write(self.app, parsed_args.output, {'nodes': described})
-                return ('Name', 'Server'), [
-                    (each['name'], each['driver_info']['quintupleo_server'])
-                    for each in described]
-            return ('Name', 'UUID', 'Server', 'Outcome'), [
-                (each.name, each.id, each.server, each.outcome)
-                for each in environments.enroll(
-                    parsed_args.name, _baremetal(self.app, parsed_args),
-                    parsed_args.host_cloud)]
+                return _described(
+                    self.app, parsed_args.output, environments.enroll(
+                        parsed_args.name, cloud=parsed_args.host_cloud))
+            return _outcomes(environments.enroll(
+                parsed_args.name, _baremetal(self.app, parsed_args),
+                parsed_args.host_cloud))
 
 
 def _baremetal(app, parsed_args):
@@ -723,11 +734,11 @@ def _write(app, path, content):
         raise failures.Failure(f'{path} cannot be written: {exc.strerror}')
 
 
-class ConvertNodes(command.Command):
+class EnrollServers(command.Lister):
     _description = _(
-        'Convert a file of nodes that was written for virtual BMCs (IPMI or '
-        'Redfish) for the hardware type quintupleo. The servers are found by '
-        'their UUID or by the MAC addresses of their ports.')
+        'Make existing servers of the project nodes of an Ironic, or write a '
+        'file for "openstack baremetal create". All are checked before the '
+        'first one is enrolled. The servers stay as they are.')
 
     def get_parser(self, prog_name):
         """Return the parser of the command's arguments.
@@ -737,37 +748,43 @@ class ConvertNodes(command.Command):
         """
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'file', metavar='<file>',
-            help=_('nodes.json (instackenv.json), or a file for "openstack '
-                   'baremetal create"'))
+            'servers', metavar='<server>', nargs='+',
+            help=_('Server to enroll; UUID or unique name'))
+        _add_enrolment(parser)
         parser.add_argument(
-            '-o', '--output', metavar='<file>', default='-',
-            help=_('Write this file (default: standard output)'))
+            '--resource-class', metavar='<resource-class>',
+            help=_("Resource class of the nodes (default: Ironic's)"))
         parser.add_argument(
-            '--host-cloud', metavar='<cloud>',
-            help=_("What the conductor's clouds.yaml calls the host cloud"))
+            '--capability', metavar='<name=value>', dest='capabilities',
+            action=parseractions.KeyValueAction,
+            help=_('Capability of the nodes, beside their boot mode; may be '
+                   'repeated'))
+        parser.add_argument(
+            '--physical-network', metavar='<network=name>',
+            dest='physical_networks',
+            action=parseractions.KeyValueAction,
+            help=_('Physical network of the ports on this network of the '
+                   'host cloud, UUID or name; may be repeated'))
         return parser
 
     def take_action(self, parsed_args):
-        """Convert the file.
+        """Enrol the servers, or write a file of them.
 
         :param parsed_args: the command's arguments.
-        :raises: CommandError if it cannot be converted.
+        :returns: (names of the columns, rows).
+        :raises: CommandError if that cannot be done.
         """
-        with _environments(self.app, parsed_args):
-            try:
-                with open(parsed_args.file, encoding='utf-8') as source:
-                    content = yaml.safe_load(source)
-            except (OSError, ValueError, yaml.YAMLError) as exc:
-                raise failures.Failure(
-                    f'{parsed_args.file} cannot be read: '
-                    f'{getattr(exc, "strerror", None) or exc}')
-            converted = conversion.convert(
-                content, owners.Servers(_connection(self.app)).find,
-                parsed_args.host_cloud)
-            for note in converted.notes:
-                print(note, file=sys.stderr)
-            _write(self.app, parsed_args.output, converted.content)
+        options = server_nodes.Options(
+            parsed_args.host_cloud, parsed_args.resource_class,
+            parsed_args.capabilities or {},
+            parsed_args.physical_networks or {})
+        with _environments(self.app, parsed_args) as environments:
+            described = environments.describe_servers(
+                parsed_args.servers, options)
+            if parsed_args.output:
+                return _described(self.app, parsed_args.output, described)
+            return _outcomes(environments.enroll_servers(
+                described, _baremetal(self.app, parsed_args)))
 
 
 class Check(command.Lister):

@@ -229,24 +229,29 @@ def test_enrolment(project):
 
 
 @pytest.mark.full
-def test_conversion(project):
-    """Nodes of a virtual BMC are found by what Neutron knows of them."""
+def test_server_enroll(project):
+    """Servers of the project are described by what the cloud tells."""
     project.create(path=project.write('one.yaml', '''
         networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}
         roles: {a: {flavor: tiny, nics: [{network: one}]}}
         '''))
     port, = project.things()['ports']
     server, = project.servers().values()
-    source = project.write('nodes.json', json.dumps({'nodes': [
-        {'name': 'by-mac', 'pm_type': 'ipmi', 'pm_addr': '192.0.2.7',
-         'pm_password': 'hidden-word', 'mac': [port.mac_address]}]}))
+    words = ('quintupleo', 'server', 'enroll', '-o', '-', '-f', 'value')
     done = project.deployment.openstack(
-        'quintupleo', 'nodes', 'convert', source, '--host-cloud', lab.CLOUD)
-    node, = json.loads(done.stdout)['nodes']
+        *words, server.name, '--host-cloud', lab.CLOUD, '--physical-network',
+        f'{NAME}-one=physnet1')
+    written, _ = json.JSONDecoder().raw_decode(done.stdout)
+    node, = written['nodes']
     assert node['driver_info'] == {'quintupleo_server': server.id,
                                    'quintupleo_cloud': lab.CLOUD}
-    assert [each['address'] for each in node['ports']] == [port.mac_address]
-    assert 'hidden-word' not in done.stdout + done.stderr
+    assert node['ports'] == [{'address': port.mac_address,
+                              'physical_network': 'physnet1'}]
+    failed = project.deployment.openstack(*words, server.id, 'absent',
+                                          check=False)
+    assert failed.returncode == 1
+    assert "No server is named 'absent'" in failed.stderr
+    assert 'nodes' not in failed.stdout
 
 
 @pytest.mark.full

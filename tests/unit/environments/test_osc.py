@@ -201,32 +201,3 @@ class CommandsTestCase(CommandTestCase):
                                    autospec=True, **way):
                 self.fail_with('EnrollEnvironment', 'env',
                                says='has no Ironic of its own')
-
-    def test_convert(self):
-        self.create()
-        nodes = {'nodes': [{
-            'name': 'one', 'pm_type': 'ipmi', 'pm_addr': '192.0.2.5',
-            'pm_password': 'hidden-word',
-            'mac': [self.port('env-compute-0-0').mac_address]}]}
-        port = self.port('env-compute-0-0')
-        port.device_id = self.server('env-compute-0').id
-        source = self.write('nodes.json', json.dumps(nodes))
-        self.succeed('ConvertNodes', source)
-        node, = json.loads(self.out)['nodes']
-        self.assertEqual(self.server('env-compute-0').id,
-                         node['driver_info']['quintupleo_server'])
-        self.assertNotIn('hidden-word', self.out + self.err)
-        nodes['nodes'][0]['mac'] = ['00:00:00:00:00:01']
-        self.fail_with('ConvertNodes', self.write(
-            'other.json', json.dumps(nodes)), says='Node "one"')
-        self.fail_with('ConvertNodes', '/nonexistent', says='cannot be read')
-
-    def test_convert_of_macs_of_two_servers(self):
-        self.create()
-        for name in ('env-compute-0', 'env-compute-1'):
-            self.port(f'{name}-0').device_id = self.server(name).id
-        self.fail_with('ConvertNodes', self.write('nodes.json', json.dumps(
-            {'nodes': [{'name': 'one', 'pm_type': 'ipmi', 'mac': [
-                self.port('env-compute-0-0').mac_address,
-                self.port('env-compute-1-0').mac_address]}]})),
-            says='belong to the servers')
