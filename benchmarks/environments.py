@@ -47,7 +47,7 @@ class Benchmark:
         self._concurrency = concurrency
         name = 'quintupleo-empty-bios'
         self._image, _ = images.create(
-            connection, name, images.empty_content('bios'))
+            connection, name, images.content(images.EMPTY, 'bios'))
         self._flavor = connection.compute.find_flavor(
             'tiny', ignore_missing=False).id
 

@@ -3,14 +3,14 @@
 
 import dataclasses
 
-from quintupleo_power.environments import failures
+from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import transitions
 
 PASS, WARN, FAIL, SKIPPED = 'pass', 'warn', 'fail', 'skipped'
 
-_ERRORS = (errors.HostCloudError, failures.Failure, transitions.Refused,
-           *failures.CLOUD_ERRORS)
+_ERRORS = (errors.HostCloudError, env_errors.EnvironmentsError,
+           transitions.Refused, *env_errors.CLOUD_ERRORS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,8 +112,8 @@ def _made(check, facts):
 
 def _refused(exc):
     """Judge an error in place of an answer."""
-    if isinstance(exc, failures.CLOUD_ERRORS):
-        return failed(f'The host cloud: {failures.explain(exc)}', _ASK)
+    if isinstance(exc, env_errors.CLOUD_ERRORS):
+        return failed(f'The host cloud: {env_errors.explain(exc)}', _ASK)
     # The texts of failures have a line for each thing that is wrong.
     return failed('; '.join(str(exc).splitlines()), next((
         advice for kind, advice in _ADVICE.items() if isinstance(exc, kind)),
@@ -144,6 +144,6 @@ _ADVICE = {
         "ask the host cloud's operator, whom the compute host's log tells "
         'more',
     errors.ActionTimeout: 'give a longer --timeout',
-    failures.Failure:
+    env_errors.EnvironmentsError:
         "see to what it says, or ask the host cloud's operator for the right",
 }

@@ -10,10 +10,10 @@ from quintupleo_power.checks import findings
 from quintupleo_power.checks import images
 from quintupleo_power.checks import machines
 from quintupleo_power.checks import networks
-from quintupleo_power.environments import failures
-from quintupleo_power.environments import mark
-from quintupleo_power.environments import patience
+from quintupleo_power.environments import errors as env_errors
+from quintupleo_power.environments import ownership
 from quintupleo_power.environments import quota
+from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection as host_cloud_connection
 from quintupleo_power.host_cloud import errors
@@ -95,7 +95,7 @@ def of_conductor():
             host_cloud_connection.Credentials())
         return Cloud(sdk.connect(entered),
                      *host_cloud_connection.services(entered))
-    except (errors.HostCloudError, *failures.CLOUD_ERRORS) as exc:
+    except (errors.HostCloudError, *env_errors.CLOUD_ERRORS) as exc:
         return NoCloud(exc)
 
 
@@ -109,9 +109,9 @@ def of_user(connect):
         connection = connect()
         return Cloud(connection, *host_cloud_connection.services(
             sdk.access(connection)))
-    except failures.CLOUD_ERRORS as exc:
+    except env_errors.CLOUD_ERRORS as exc:
         return NoCloud(errors.CloudMisconfigured(
-            f'No usable cloud is named: {failures.explain(exc)}'))
+            f'No usable cloud is named: {env_errors.explain(exc)}'))
 
 
 def run(target, wishes, settings=None, trial=None):
@@ -135,7 +135,7 @@ def _checks(target, wishes, settings, trial, facts):
     yield from access.checks(project)
     yield from images.checks(project)
     yield from allowances.quota_checks(project, lambda: quota.read(
-        target.connection, patience.Patience(longest=_PATIENCE)),
+        target.connection, retry.Retrier(timeout=_PATIENCE)),
         wishes.flavor)
     if trial:
         yield from trial.checks()
@@ -160,7 +160,7 @@ def _checks(target, wishes, settings, trial, facts):
 def _environment_check(project, name):
     return findings.Check(
         f'environment {name}',
-        lambda facts: project.tagged_servers(mark.tag(name)),
+        lambda facts: project.tagged_servers(ownership.tag(name)),
         judge_environment, (access.COMPUTE,))
 
 

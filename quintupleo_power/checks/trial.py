@@ -11,7 +11,7 @@ from quintupleo_power.checks import images
 from quintupleo_power.checks import machines
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
-from quintupleo_power.environments import failures
+from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.environments import operations
 from quintupleo_power.environments import plan
 from quintupleo_power.host_cloud import errors
@@ -65,12 +65,13 @@ class Trial:
     def __exit__(self, *exc_info):
         """Remove what is left, also after the user's interrupt.
 
-        :raises: failures.Failure that names what could not be removed.
+        :raises: EnvironmentsError that names what could not be removed.
         """
         left = self._may_be_there and self._remove()
         if left:
-            raise failures.Failure(f'{left}\nTo remove what is left of the '
-                                   f'trial, {self._advice}')
+            raise env_errors.EnvironmentsError(
+                f'{left}\nTo remove what is left of the trial, '
+                f'{self._advice}')
 
     def checks(self):
         """List the checks that use the machine.
@@ -153,7 +154,7 @@ class Trial:
         self._may_be_there = False
         try:
             self._environments().delete(self.name)
-        except (failures.Failure, *failures.CLOUD_ERRORS,
+        except (env_errors.EnvironmentsError, *env_errors.CLOUD_ERRORS,
                 KeyboardInterrupt) as exc:
             return '; '.join(str(exc).splitlines()) or 'Interrupted'
         return ''

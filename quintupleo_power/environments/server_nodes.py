@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of Ironic described from servers that exist in the host cloud."""
+"""Describes existing servers of the host cloud as nodes of an Ironic."""
 
 import collections
 import dataclasses
 import re
 
 from quintupleo_power.environments import enrolment
-from quintupleo_power.environments import failures
-from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.environments import errors
+from quintupleo_power.host_cloud import errors as host_errors
+from quintupleo_power.host_cloud import ports
 
 # What Ironic's API takes as the name of a node.
 _NODE_NAME = re.compile('[A-Za-z0-9._~-]+')
@@ -16,7 +16,7 @@ _NODE_NAME = re.compile('[A-Za-z0-9._~-]+')
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What the nodes of servers get beside what the host cloud knows.
+    """What the nodes get beside what the host cloud knows.
 
     :ivar cloud: entry of the conductor's clouds.yaml for the host cloud;
         None for its [quintupleo] section.
@@ -36,34 +36,40 @@ def describe(host, references, options):
 
     :param host: the :class:`host_cloud.cloud.HostCloud`.
     :param references: UUIDs or unique names of servers.
-    :returns: (list of dicts in the format of ``openstack baremetal create``,
-        list of warnings).
-    :raises: failures.Failure with a line for each server that cannot become
-        a node.
+    :returns: (nodes in the format of ``openstack baremetal create``, list of
+        warnings).
+    :raises: EnvironmentsError with a line for each server that cannot become
+        a node, or another HostCloudError.
     """
     problems, found = [], {}
     for reference in references:
         try:
-            server = host.server(reference)
+            server = host.servers.get(reference)
             found[server.id] = server, _cards(host, server)
-        except (errors.NotFound, errors.NotUnique,
-                errors.NotPossible) as exc:
+        except (host_errors.NotFound, host_errors.NotUnique,
+                host_errors.NotPossible) as exc:
             problems.append(str(exc))
     problems += _name_problems([server for server, _ in found.values()])
-    names = _network_names(host, found.values(), options.physical_networks)
-    problems += _unused_networks(names, options.physical_networks)
+    networks = {card.network_id for _, cards in found.values()
+                for card in cards}
+    names = (host.ports.network_names(networks)
+             if networks and options.physical_networks else {})
+    problems += [
+        f'--physical-network {network}: no port of the servers is on a '
+        'network of this name or UUID' for network
+        in set(options.physical_networks) - networks - set(names.values())]
     if problems:
-        raise failures.Failure('\n'.join(dict.fromkeys(problems)))
+        raise errors.EnvironmentsError('\n'.join(dict.fromkeys(problems)))
     return ([_node(host, server, cards, options, names)
              for server, cards in found.values()],
             [_warning(server, card) for server, cards in found.values()
-             for card in cards if interfaces.is_ignored(card.mac)])
+             for card in cards if ports.is_ignored(card.mac)])
 
 
 def _cards(host, server):
-    cards = host.interfaces(server)
+    cards = host.ports.of_server(server)
     if not cards:
-        raise errors.NotPossible(
+        raise host_errors.NotPossible(
             f'Server {server.id} ({server.name}) has no port, and a node '
             'needs one: add it with "openstack server add port"')
     return cards
@@ -82,48 +88,33 @@ def _name_problems(servers):
                    'server set --name"')
 
 
-def _network_names(host, found, wanted):
-    ids = {card.network_id for _, cards in found for card in cards}
-    return host.network_names(ids) if wanted and ids else {}
-
-
-def _unused_networks(names, wanted):
-    for network in wanted:
-        if network not in names and network not in names.values():
-            yield (f'--physical-network {network}: no port of the servers is '
-                   'on a network of this name or UUID')
-
-
 def _node(host, server, cards, options, names):
     node = {'name': server.name, 'driver': enrolment.DRIVER,
-            'driver_info': {'quintupleo_server': server.id},
+            'driver_info': enrolment.driver_info(server.id, options.cloud),
             'properties': _properties(host, server, options),
             'ports': [_port(card, options, names) for card in cards]}
-    if options.cloud:
-        node['driver_info']['quintupleo_cloud'] = options.cloud
     if options.resource_class:
         node['resource_class'] = options.resource_class
     return node
 
 
 def _properties(host, server, options):
-    flavor = host.flavor(server)
-    bus = (host.machine_properties(server) or {}).get('hw_disk_bus')
-    capabilities = {'boot_mode': host.boot_mode(server),
-                    **options.capabilities}
+    flavor = host.capabilities.flavor(server)
     found = {
         'cpus': flavor.vcpus, 'memory_mb': flavor.ram,
-        'local_gb': host.root_disk(server, flavor),
-        'cpu_arch': host.architecture(server, flavor)
+        'local_gb': host.capabilities.root_disk(server, flavor),
+        'cpu_arch': host.capabilities.architecture(server, flavor)
                     or enrolment.DEFAULT_ARCHITECTURE,
-        'capabilities': ','.join(f'{name}:{value}' for name, value
-                                 in capabilities.items() if value),
-        'root_device': _root_device(server, bus)}
+        'capabilities': enrolment.capabilities(
+            {'boot_mode': host.capabilities.boot_mode(server),
+             **options.capabilities}),
+        'root_device': _root_device(host, server)}
     return {name: value for name, value in found.items() if value}
 
 
-def _root_device(server, bus):
+def _root_device(host, server):
     """Return the root device hint; None if the root disk is not known."""
+    bus = (host.capabilities.image_properties(server) or {}).get('hw_disk_bus')
     if server.image_id and not server.network_first:
         return enrolment.root_device(bus)
     if len(server.volume_ids) == 1:
@@ -132,17 +123,16 @@ def _root_device(server, bus):
 
 
 def _port(card, options, names):
-    port = {'address': card.mac}
-    for network in (card.network_id, names.get(card.network_id)):
-        if network in options.physical_networks:
-            port['physical_network'] = options.physical_networks[network]
-            break
-    return port
+    physical_network = options.physical_networks.get(
+        card.network_id, options.physical_networks.get(
+            names.get(card.network_id)))
+    return {'address': card.mac, **(
+        {'physical_network': physical_network} if physical_network else {})}
 
 
 def _warning(server, card):
     return (f'Server {server.id} ({server.name}): MAC address {card.mac} '
-            f'begins with {interfaces.IGNORED_MAC}, and newer releases of '
+            f'begins with {ports.IGNORED_MAC}, and newer releases of '
             'ironic-python-agent pass over such a network card: replace the '
             'port by one with another MAC address, for example one that '
             'begins with 52:54:00')

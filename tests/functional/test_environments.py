@@ -17,7 +17,7 @@ import time
 import pytest
 
 from onebox import lab
-from quintupleo_power.environments import mark
+from quintupleo_power.environments import ownership
 from tests import projects
 
 pytestmark = pytest.mark.newest
@@ -103,14 +103,16 @@ class Project:
         project = self.cloud.current_project_id
         return {what: [
             each for each in getattr(neutron, what)(project_id=project)
-            if (mark.of_description(each.description) or (None,))[0] == name]
+            if (ownership.parse_description(each.description)
+                or (None,))[0] == name]
             for what in ('networks', 'ports', 'trunks', 'routers', 'ips')}
 
     def servers(self):
         """The servers by name."""
         return {server.name: server
                 for server in self.cloud.compute.servers()
-                if (mark.of_metadata(server.metadata) or (None,))[0] == NAME}
+                if (ownership.parse_metadata(server.metadata)
+                    or (None,))[0] == NAME}
 
 
 @pytest.fixture
@@ -167,7 +169,7 @@ def _check_networking(project):
     assert networks[f'{NAME}-tenant'].mtu == 1400
     assert networks[f'{NAME}-tenant'].is_port_security_enabled
     assert not networks[f'{NAME}-provision'].is_port_security_enabled
-    assert all(mark.tag(NAME) in each.tags for each in networks.values())
+    assert all(ownership.tag(NAME) in each.tags for each in networks.values())
     control, pxe, quiet, vlan = (ports[f'{NAME}-{name}'] for name in (
         'control-0-0', 'compute-0-0', 'compute-0-1', 'compute-0-0-5'))
     assert control.mac_address.startswith('0a:00:27')
@@ -342,7 +344,7 @@ def test_sweep(project):
     assert project.run('show', NAME, '-f', 'json')['name'] == NAME
     assert 'removed' in project.run('delete', '--older-than', '0s',
                                     '--prefix', NAME)
-    assert 'There is no environment' in project.run(
+    assert 'does not exist in this project' in project.run(
         'show', NAME, check=False).stderr
 
 

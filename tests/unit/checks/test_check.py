@@ -6,7 +6,7 @@ from unittest import mock
 import requests
 import tenacity
 
-from quintupleo_power.environments import patience
+from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import project
 from tests.unit.checks import base
 from tests.unit import host_cloud_fixture
@@ -142,9 +142,9 @@ class AccessTestCase(base.CommandTestCase):
         self.host.fail('GET', '/limits', (429, 'Slow down'), times=9,
                        headers={'Retry-After': '30'})
         clock = self.host.clock
-        with (mock.patch.object(patience, 'time', clock),
+        with (mock.patch.object(retry, 'time', clock),
               mock.patch.object(tenacity, 'time', clock),
-              mock.patch.object(patience.Patience, 'wait',
+              mock.patch.object(retry.Retrier, 'sleep',
                                 lambda _, seconds: clock.sleep(seconds))):
             self.check('rate limits', 'fail', 'Slow down', 'less often')
         # The request before it was tried again for as long as is worth it.

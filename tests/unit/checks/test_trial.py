@@ -12,9 +12,9 @@ from quintupleo_power.checks import findings
 from quintupleo_power.checks import series
 from quintupleo_power.checks import trial
 from quintupleo_power.environments import environment
-from quintupleo_power.environments import failures
-from quintupleo_power.environments import parallel
+from quintupleo_power.environments import errors
 from quintupleo_power.environments import progress
+from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import connection
 from tests.unit.checks import base
 from tests.unit.environments import test_environment
@@ -31,7 +31,7 @@ class TrialTestCase(base.CommandTestCase,
         patch.setUp()
         self.addCleanup(patch.cleanUp)
         # The stand-in for Nova is for one request at a time.
-        threads = mock.patch.object(parallel, 'THREADS', 1)
+        threads = mock.patch.object(task_graph, 'THREADS', 1)
         threads.start()
         self.addCleanup(threads.stop)
         self.cloud.add('flavor', name='tiny', vcpus=1, ram=2048, disk=10)
@@ -204,7 +204,7 @@ class FindingsTestCase(base.unittest.TestCase):
 
     def test_what_is_skipped_skips_what_needs_it(self):
         def fails(facts):
-            raise failures.Failure('one\ntwo')
+            raise errors.EnvironmentsError('one\ntwo')
 
         judge = findings.passed
         found = list(findings.run([

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of whole environments, with the commands for them.
+"""Snapshots of whole environments.
 
 The environment is in the memory of fake_connection; its servers are in a
 stand-in for Nova as well, which is asked by HTTP.
 """
 
-import json
 from unittest import mock
 
 import fixtures
 from keystoneauth1.identity import v3
 from keystoneauth1 import session
 
-from quintupleo_power.environments import environment
-from quintupleo_power.environments import mark
 from quintupleo_power.environments import operations
-from quintupleo_power.environments import parallel
+from quintupleo_power.environments import ownership
+from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import sdk
 from quintupleo_power.host_cloud import snapshots
-from tests.unit.environments import test_osc
 from tests.unit import host_cloud_fixture
+from tests.unit.osc import base
 
 FILE = '''
 roles:
@@ -27,13 +25,13 @@ roles:
   compute: {flavor: small, count: 2, disks: [{size: 3}]}
 '''
 MODULES = ('quintupleo_power.environments.operations',
-           'quintupleo_power.environments.sets')
+           'quintupleo_power.environments.snapshots')
 
 # Without the stand-in of test_environment.
 SERVICES = sdk.services
 
 
-class SetsTestCase(test_osc.CommandTestCase):
+class SnapshotsTestCase(base.CommandTestCase):
 
     def setUp(self):
         super().setUp()
@@ -45,7 +43,7 @@ class SetsTestCase(test_osc.CommandTestCase):
             patch.setUp()
             self.addCleanup(patch.cleanUp)
         # The stand-in for Nova is for one request at a time.
-        threads = mock.patch.object(parallel, 'THREADS', 1)
+        threads = mock.patch.object(task_graph, 'THREADS', 1)
         threads.start()
         self.addCleanup(threads.stop)
         self.cloud.services = self.services()
@@ -119,11 +117,11 @@ class SetsTestCase(test_osc.CommandTestCase):
         self.assertEqual({}, self.host.volume_snapshots)
 
 
-class CreateTestCase(SetsTestCase):
+class CreateTestCase(SnapshotsTestCase):
 
     def test_all_servers_as_one_set(self):
         self.snapshot()
-        made, = self.environments().snapshots('env')
+        made, = self.environments().list_snapshots('env')
         self.assertEqual(('env', 'start', 3, True), (
             made.environment, made.name, made.servers, made.is_complete))
         self.assertEqual({'server.control.0', 'server.compute.0',
@@ -142,13 +140,13 @@ class CreateTestCase(SetsTestCase):
         self.assertEqual('active', before['control-0'])
         self.assertIn('3/3 snapshots', self.shown.getvalue())
 
-    def test_marks(self):
+    def test_properties_of_ownership(self):
         self.snapshot()
         for image in self.images():
-            self.assertEqual('env', image[mark.ENVIRONMENT])
+            self.assertEqual('env', image[ownership.ENVIRONMENT])
             self.assertEqual('3', image['quintupleo_snapshot_servers'])
             self.assertEqual(
-                'yes' if image[mark.KEY] == 'server.control.0' else 'no',
+                'yes' if image[ownership.KEY] == 'server.control.0' else 'no',
                 image['quintupleo_snapshot_ran'])
 
     def test_second_of_the_name(self):
@@ -158,20 +156,20 @@ class CreateTestCase(SetsTestCase):
             self.snapshot()
         self.snapshot('later')
         self.assertEqual(['start', 'later'], [
-            each.name for each in self.environments().snapshots()])
+            each.name for each in self.environments().list_snapshots()])
 
     def test_rest_of_an_interrupted_one_is_replaced(self):
         self.snapshot()
         self.host.images.pop(self.images()[0]['id'])
-        self.assertFalse(self.environments().snapshots()[0].is_complete)
+        self.assertFalse(self.environments().list_snapshots()[0].is_complete)
         self.snapshot()
         self.assertIn('is not complete and is removed',
                       self.shown.getvalue())
-        self.assertTrue(self.environments().snapshots()[0].is_complete)
+        self.assertTrue(self.environments().list_snapshots()[0].is_complete)
         self.assertEqual(3, len(self.images()))
 
     def test_environment_that_is_not_there_or_not_complete(self):
-        with self.assert_failure('There is no environment "other"'):
+        with self.assert_failure('Environment "other" does not exist'):
             self.environments().snapshot('other', 'start')
         self.cloud.compute.delete_server(
             self.server('env-compute-0').id, True)
@@ -201,7 +199,7 @@ class CreateTestCase(SetsTestCase):
         self.assert_nothing_left()
 
 
-class CreateFaultsTestCase(SetsTestCase):
+class CreateFaultsTestCase(SnapshotsTestCase):
 
     def test_one_that_fails_leaves_none(self):
         self.host.fail_action('snapshot', 'Quota exceeded')
@@ -250,7 +248,7 @@ class CreateFaultsTestCase(SetsTestCase):
             self.machine('env-control-0').vm_state = 'stopped'
             self.machine('env-control-0').power_state = 4
             self.snapshot()
-        self.assertTrue(self.environments().snapshots()[0].is_complete)
+        self.assertTrue(self.environments().list_snapshots()[0].is_complete)
 
     def test_interrupt_leaves_none_and_starts_what_ran(self):
         with mock.patch.object(snapshots.Snapshots, 'finish', autospec=True,
@@ -263,7 +261,7 @@ class CreateFaultsTestCase(SetsTestCase):
     def test_a_moment_of_trouble(self):
         self.host.fail('POST', '/action$', 503, times=2)
         self.snapshot()
-        self.assertTrue(self.environments().snapshots()[0].is_complete)
+        self.assertTrue(self.environments().list_snapshots()[0].is_complete)
 
     def test_trouble_that_lasts(self):
         self.host.fail('POST', '/action$', 503, times=99)
@@ -274,13 +272,13 @@ class CreateFaultsTestCase(SetsTestCase):
     def test_cloud_that_refuses(self):
         self.host.fail('GET', '/images', (403, 'no'), times=9)
         for call in (self.snapshot, self.restore,
-                     lambda: self.environments().snapshots(),
+                     lambda: self.environments().list_snapshots(),
                      lambda: self.environments().delete('env')):
             with self.assert_failure('403'):
                 call()
 
 
-class RestoreTestCase(SetsTestCase):
+class RestoreTestCase(SnapshotsTestCase):
 
     def setUp(self):
         super().setUp()
@@ -348,7 +346,7 @@ class RestoreTestCase(SetsTestCase):
 
     def test_server_that_was_made_anew_with_its_volumes(self):
         self.make_anew('env-compute-0')
-        with self.assert_failure('env-compute-0: it was made anew'):
+        with self.assert_failure('env-compute-0: it was made again'):
             self.restore()
         self.assertEqual([], self.host.sent)
 
@@ -366,7 +364,7 @@ class RestoreTestCase(SetsTestCase):
         self.assertEqual({'at the start'}, self.contents())
 
 
-class DeleteTestCase(SetsTestCase):
+class DeleteTestCase(SnapshotsTestCase):
 
     def test_all_of_a_set(self):
         self.snapshot()
@@ -389,51 +387,15 @@ class DeleteTestCase(SetsTestCase):
         self.assertEqual(3, len(self.images()))
 
 
-class CommandsTestCase(SetsTestCase):
-
-    def test_life(self):
-        self.succeed('SnapshotEnvironment', 'env', 'start')
-        self.assertIn('3/3 snapshots', self.err)
-        self.succeed('ListSnapshots', '-f', 'json')
-        found, = json.loads(self.out)
-        self.assertEqual(
-            ('env', 'start', environment.COMPLETE, 3),
-            tuple(found[name] for name in (
-                'Environment', 'Name', 'Status', 'Servers')))
-        self.spoil()
-        self.succeed('RestoreEnvironment', 'env', 'start', '--start')
-        self.assertEqual({'at the start'}, self.contents())
-        self.assertEqual('active', self.states()['control-0'])
-        self.host.images.pop(self.images()[0]['id'])
-        self.succeed('ListSnapshots', 'env', '-f', 'json')
-        self.assertEqual(environment.INCOMPLETE,
-                         json.loads(self.out)[0]['Status'])
-        self.succeed('DeleteSnapshots', 'env', 'start', 'other')
-        self.assertEqual('start: removed\nother: there is none\n', self.out)
-        self.succeed('ListSnapshots', '-f', 'json')
-        self.assertEqual([], json.loads(self.out))
-
-    def test_names(self):
-        for command in ('SnapshotEnvironment', 'RestoreEnvironment',
-                        'DeleteSnapshots'):
-            self.fail_with(command, 'env', 'a/b', says='invalid name of up')
-
-    def test_failure(self):
-        self.fail_with('RestoreEnvironment', 'env', 'x',
-                       says='it has none')
-        self.fail_with('SnapshotEnvironment', 'other', 'x',
-                       says='There is no environment "other"')
-
-
-class MarksTestCase(SetsTestCase):
+class OwnershipTestCase(SnapshotsTestCase):
 
     def test_image_that_only_looks_like_one(self):
-        """Nova hands the marks on to what somebody makes of a server."""
+        """Nova hands the properties on to what somebody makes of a server."""
         self.snapshot()
-        marks = {name: value for name, value in self.images()[0].items()
+        properties = {name: value for name, value in self.images()[0].items()
                  if name.startswith('quintupleo_')}
-        self.host.add_image('mine', **marks)
-        made, = self.environments().snapshots()
+        self.host.add_image('mine', **properties)
+        made, = self.environments().list_snapshots()
         self.assertEqual(3, len(made.snapshots))
         self.environments().delete_snapshot('env', 'start')
         self.assertEqual(['mine'], [image['name']

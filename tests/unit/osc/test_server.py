@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Existing servers of a project become nodes of an Ironic."""
+"""The command that enrolls existing servers."""
 
 import io
 import json
@@ -8,12 +8,12 @@ import tempfile
 import unittest
 from unittest import mock
 
-from keystoneauth1 import exceptions as ks_exceptions
 import openstack
 from openstackclient import shell
+from osc_lib import exceptions
 
-from quintupleo_power.environments import osc
-from quintupleo_power.environments import patience
+from quintupleo_power.environments import retry
+from quintupleo_power.osc import server
 from tests.unit.environments import test_enrolment
 from tests.unit import host_cloud_fixture
 
@@ -41,7 +41,7 @@ class EnrollServersTestCase(unittest.TestCase):
         for patch in (
                 mock.patch('openstack.connect', autospec=True,
                            return_value=mock.Mock(baremetal=self.ironic)),
-                mock.patch.object(patience, '_WAIT', lambda state: 0)):
+                mock.patch.object(retry, '_BACKOFF', lambda state: 0)):
             patch.start()
             self.addCleanup(patch.stop)
 
@@ -58,11 +58,11 @@ class EnrollServersTestCase(unittest.TestCase):
             client = shell.OpenStackShell()
             client.stdout, client.stderr = out, err
             client.client_manager = mock.Mock(sdk_connection=self.connection)
-            command = osc.EnrollServers(client, mock.Mock())
+            command = server.EnrollServers(client, mock.Mock())
             parser = command.get_parser('openstack')
             try:
                 code = command.run(parser.parse_args(list(words))) or 0
-            except osc.exceptions.CommandError as exc:
+            except exceptions.CommandError as exc:
                 code = 1
                 print(exc, file=err)
         self.out, self.err = out.getvalue(), err.getvalue()
@@ -221,6 +221,5 @@ class EnrollTestCase(EnrollServersTestCase):
         self.assertEqual('completed', self.enroll('machine-0')[0]['Outcome'])
 
     def test_cloud_that_is_away(self):
-        self.host.fail('GET', '/servers', ks_exceptions.ConnectFailure('x'),
-                       times=99)
+        self.host.fail('GET', '/servers', 503, times=99)
         self.assert_refused('machine-0', says=('The host cloud',))

@@ -1,70 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of the client: arguments, tables, exit codes."""
+"""The commands of environments: arguments, tables, exit codes."""
 
-import io
 import json
 import os
-import tempfile
 from unittest import mock
 
 from openstack import exceptions
-from openstackclient import shell
 
-from quintupleo_power.environments import osc
-from tests.unit.environments import test_enrolment
-from tests.unit.environments import test_environment
+from tests.unit.osc import base
 
 
-class CommandTestCase(test_environment.EnvironmentTestCase):
-    """Runs commands as python-openstackclient does."""
-
-    def setUp(self):
-        super().setUp()
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        self.path = self.write('env.yaml', test_environment.FILE)
-        self.ironic = test_enrolment.FakeIronic()
-        self.cloud.baremetal = self.ironic
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, 'w') as target:
-            target.write(text)
-        return path
-
-    def run_command(self, *words):
-        """Run the client; return its exit code and what it printed."""
-        out, err = io.StringIO(), io.StringIO()
-        with mock.patch('sys.stderr', err), mock.patch('sys.stdout', out):
-            client = shell.OpenStackShell()
-            client.initialize_app = mock.Mock()
-            client.stdout, client.stderr = out, err
-            client._set_streams(None, out, err)
-            client.client_manager = mock.Mock(sdk_connection=self.cloud)
-            command = osc.__dict__[words[0]](client, mock.Mock())
-            parser = command.get_parser('openstack')
-            try:
-                code = command.run(parser.parse_args(
-                    [str(word) for word in words[1:]])) or 0
-            except osc.exceptions.CommandError as exc:
-                code = 1
-                print(exc, file=err)
-            except SystemExit as exc:
-                code = exc.code
-        self.out, self.err = out.getvalue(), err.getvalue()
-        return code
-
-    def succeed(self, *words):
-        self.assertEqual(0, self.run_command(*words), getattr(
-            self, 'err', ''))
-
-    def fail_with(self, *words, says):
-        self.assertNotEqual(0, self.run_command(*words))
-        self.assertIn(says, self.err)
-
-
-class CommandsTestCase(CommandTestCase):
+class CommandsTestCase(base.CommandTestCase):
 
     def test_life(self):
         self.succeed('CreateEnvironment', self.path, '--name', 'env',
@@ -95,7 +41,7 @@ class CommandsTestCase(CommandTestCase):
         self.succeed('DeleteEnvironment', 'env')
         self.assertEqual('env: removed\n', self.out)
         self.succeed('DeleteEnvironment', 'env')
-        self.assertEqual('env: there is none\n', self.out)
+        self.assertEqual('env: does not exist\n', self.out)
 
     def test_dry_run(self):
         self.succeed('CreateEnvironment', self.path, '--name', 'env',
@@ -147,12 +93,12 @@ class CommandsTestCase(CommandTestCase):
         for name in ('ci-1', 'ci-2', 'mine'):
             self.create('roles: {}', name)
         self.succeed('DeleteEnvironment', '--older-than', '10000d')
-        self.assertEqual('There is none to be removed.\n', self.out)
+        self.assertEqual('Nothing is to be removed.\n', self.out)
         self.succeed('DeleteEnvironment', '--older-than', '6h', '--prefix',
                      'ci-')
         self.assertEqual('ci-1: removed\nci-2: removed\n', self.out)
         self.succeed('DeleteEnvironment', '--older-than', '6h', 'other')
-        self.assertEqual('There is none to be removed.\n', self.out)
+        self.assertEqual('Nothing is to be removed.\n', self.out)
         self.fail_with('DeleteEnvironment', says='Which environment?')
 
     def test_one_that_stays_keeps_no_other(self):
