@@ -35,9 +35,9 @@ from oslo_log import log
 from oslo_utils import timeutils
 
 from quintupleo_power import compat
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.node import driver_info
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)

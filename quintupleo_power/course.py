@@ -8,16 +8,16 @@ import time
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import pace
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import interrupted
-from quintupleo_power import rescue_images
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
 from quintupleo_power import saving
 from quintupleo_power import transitions
 from quintupleo_power import watch
@@ -217,7 +217,7 @@ def _carry_out(node, info, host, request, device, deadline, course,
     arguments = {
         action: find(node, info, host, server) for action, find in (
             (transitions.Action.RESCUE,
-             functools.partial(rescue_images.find, device=device)),
+             functools.partial(rescue_image.find, device=device)),
             (transitions.Action.REBUILD, argument),
             (transitions.Action.SNAPSHOT, argument)) if action in actions}
     LOG.debug('Node %(node)s: %(request)s to %(device)s of server %(server)s '
@@ -253,8 +253,8 @@ def _carry_out(node, info, host, request, device, deadline, course,
         except errors.BadRequest as exc:
             if (action is transitions.Action.RESCUE
                     and device is transitions.Device.PXE
-                    and rescue_images.was_replaced(node, info, host, server,
-                                                   details)):
+                    and rescue_image.was_replaced(node, info, host, server,
+                                                  details)):
                 raise errors.Conflict(str(exc))
             if action is transitions.Action.REBUILD and (
                     argument(node, info, host, server) != details):

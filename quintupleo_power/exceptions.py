@@ -22,7 +22,7 @@ def translated(info, validating=False,
                failure=exception.DriverOperationError):
     """Turn errors of the host cloud into exceptions of Ironic.
 
-    :param info: the node's :class:`quintupleo_power.driver_info.DriverInfo`.
+    :param info: the node's :class:`node.driver_info.DriverInfo`.
     :param validating: whether the caller only checks. Ironic shows the
         sentence of an InvalidParameterValue as the result of a validation,
         that of any other class as an unexpected fault.

@@ -10,11 +10,11 @@ from ironic import objects
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import interfaces
-from quintupleo_power import machine
+from quintupleo_power.node import driver_info
+from quintupleo_power.node import inventory
 
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
@@ -101,10 +101,10 @@ def _look(host, server):
 
     :param host: its host cloud.
     :param server: its server.
-    :returns: a :class:`machine.Machine`.
+    :returns: a :class:`inventory.Machine`.
     """
     flavor = host.flavor(server)
-    return machine.Machine(
+    return inventory.Machine(
         server_id=server.id, cpus=flavor.vcpus, memory_mb=flavor.ram,
         local_gb=host.root_disk(server, flavor),
         cpu_arch=host.architecture(server, flavor),
@@ -132,8 +132,8 @@ def _add_port(task, found, card, network_name):
     """Make a port for a network card, unless its MAC address is taken."""
     port = objects.Port(
         task.context, node_id=task.node.id, address=card.mac,
-        physical_network=machine.physical_network(card.network_id,
-                                                  network_name))
+        physical_network=inventory.physical_network(card.network_id,
+                                                    network_name))
     try:
         port.create()
     except exception.MACAlreadyExists:

@@ -25,11 +25,11 @@ from ironic.conductor import verify
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 CONF = cfg.CONF

@@ -14,18 +14,18 @@ from ironic.drivers import base
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import compat
 from quintupleo_power import deploy
 from quintupleo_power import disks
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power import instance_data
-from quintupleo_power import machine
+from quintupleo_power.media import user_media
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
+from quintupleo_power.node import inventory
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
-from quintupleo_power import user_media
-from quintupleo_power import virtual_media
 from quintupleo_power import watch
 
 CONF = cfg.CONF
@@ -252,7 +252,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :param task: a task from TaskManager.
         :returns: what Nova tells its guests in DMI, in lower case.
         """
-        return machine.VENDOR
+        return inventory.VENDOR
 
     @METRICS.timer('QuintupleoManagement.get_mac_addresses')
     def get_mac_addresses(self, task):
@@ -487,7 +487,7 @@ class QuintupleoManagement(base.ManagementInterface):
             instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        is_left = instance_data.was_noted(task.node)
+        is_left = server_fields.was_noted(task.node)
         if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
             automated = 'wipe_disk'
         elif is_left:

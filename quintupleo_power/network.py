@@ -22,10 +22,10 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 from quintupleo_power import watch
 

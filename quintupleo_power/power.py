@@ -20,13 +20,13 @@ from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import course
 from quintupleo_power import deploy
 from quintupleo_power import drift
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import interrupted
-from quintupleo_power import rescue_images
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 from quintupleo_power import watch
 
@@ -220,7 +220,7 @@ def _require_usable(task, info, host, server):
             _require_rescue(host, server)
             if not isinstance(task.driver.boot,
                               boot.QuintupleoVirtualMediaBoot):
-                rescue_images.find(task.node, info, host, server)
+                rescue_image.find(task.node, info, host, server)
         _warn_of_a_slow_stop(task.node, host, server)
     # Where Ironic is about to act it is not stopped: deploying anew is what
     # helps.

@@ -10,8 +10,8 @@ from ironic.common import states
 from ironic.drivers.modules import image_utils
 from ironic import objects
 
-from quintupleo_power import virtual_media
-from tests.unit import test_virtual_media
+from quintupleo_power.media import virtual_media
+from tests.unit.media import test_virtual_media
 
 URL = 'http://web.example.test/installer.iso'
 

@@ -9,7 +9,7 @@ from ironic.common import states
 from ironic import objects
 
 from quintupleo_power import compat
-from quintupleo_power import virtual_media
+from quintupleo_power.media import virtual_media
 from tests.unit import base
 
 KERNEL = 'file:///images/agent.kernel'

@@ -4,7 +4,7 @@
 from ironic.common import exception
 from ironic.tests.unit.objects import utils as objects_utils
 
-from quintupleo_power import driver_info
+from quintupleo_power.node import driver_info
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 

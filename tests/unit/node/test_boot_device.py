@@ -3,7 +3,7 @@
 
 from ironic.common import exception
 
-from quintupleo_power import boot_device
+from quintupleo_power.node import boot_device
 from quintupleo_power import transitions
 from tests.unit import base
 

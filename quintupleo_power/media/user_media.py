@@ -4,13 +4,13 @@
 from ironic.common import boot_devices
 from ironic.common import exception
 
-from quintupleo_power import boot_iso
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power import rescue_images
+from quintupleo_power.media import boot_iso
+from quintupleo_power.media import rescue_image
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
-from quintupleo_power import virtual_media
 
 
 def attach(task, device_type, image_url):
@@ -39,7 +39,7 @@ def attach(task, device_type, image_url):
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) cannot be booted from '
                 f'an ISO: {obstacle}')
-        boot_mode = rescue_images.boot_mode(node, host, server)
+        boot_mode = rescue_image.boot_mode(node, host, server)
     with boot_iso.fetched(task, image_url) as path:
         virtual_media.insert(node, virtual_media.Purpose.USER, boot_mode,
                              path)

@@ -17,12 +17,12 @@ from ironic.common import states
 from ironic import objects
 from oslo_log import log
 
-from quintupleo_power import boot_device
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)

@@ -5,7 +5,7 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import errors
-from quintupleo_power import rescue_images
+from quintupleo_power.media import rescue_image
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -34,7 +34,7 @@ def find(node, info, host, server):
         if own:
             return own
         option = ('empty_image_'
-                  f'{rescue_images.boot_mode(node, host, server)}')
+                  f'{rescue_image.boot_mode(node, host, server)}')
         setting, reference = f'[{GROUP}]{option}', CONF[GROUP][option]
     try:
         return host.rebuild_image(server, reference)

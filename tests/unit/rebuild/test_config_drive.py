@@ -10,7 +10,7 @@ from unittest import mock
 from ironic.common import exception
 import pycdlib
 
-from quintupleo_power import config_drive
+from quintupleo_power.rebuild import config_drive
 from tests.unit import base
 
 KEY = 'ssh-ed25519 AAAA machine'

@@ -8,8 +8,8 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.media import virtual_media
 from quintupleo_power import transitions
-from quintupleo_power import virtual_media
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
