@@ -5,7 +5,7 @@ import dataclasses
 
 from oslo_config import cfg
 
-from quintupleo_power.checks import findings
+from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
 
 GROUP = quintupleo_conf.GROUP
@@ -107,9 +107,9 @@ def checks(settings):
     """List the checks of a configuration.
 
     :param settings: the :class:`Settings`.
-    :returns: list of :class:`findings.Check`.
+    :returns: list of :class:`results.Check`.
     """
-    return [findings.Check(f'conductor: {name}', lambda facts: settings,
+    return [results.Check(f'conductor: {name}', lambda facts: settings,
                            judge)
             for name, judge in (('hardware type', judge_hardware_type),
                                 ('interfaces', judge_interfaces),
@@ -120,12 +120,12 @@ def judge_hardware_type(settings):
     """Judge whether the hardware type is enabled.
 
     :param settings: the :class:`Settings`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     enabled = settings.hardware_types
     if DRIVER in (enabled or ()):
-        return findings.passed(f'{DRIVER} is enabled')
-    return findings.failed(
+        return results.passed(f'{DRIVER} is enabled')
+    return results.failed(
         'enabled_hardware_types is '
         + (', '.join(enabled) if enabled else 'not set'),
         f'add {DRIVER} to [DEFAULT]enabled_hardware_types and restart the '
@@ -136,19 +136,19 @@ def judge_interfaces(settings):
     """Judge which interfaces are enabled; Ironic chooses what is not set.
 
     :param settings: the :class:`Settings`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     lacking = [name for name, enabled in settings.interfaces.items()
                if enabled is not None and DRIVER not in enabled]
     if not lacking:
-        return findings.passed('those of quintupleo are enabled')
+        return results.passed('those of quintupleo are enabled')
     advice = (f'add {DRIVER} to [DEFAULT]'
               + ' and '.join(map(_option, lacking))
               + ' and restart the conductor')
     if set(lacking) & set(_REQUIRED):
-        return findings.failed(
+        return results.failed(
             f'the {" and ".join(lacking)} interfaces are not enabled', advice)
-    return findings.warned('nodes do without ' + ' and without '.join(
+    return results.warned('nodes do without ' + ' and without '.join(
         _OPTIONAL[name] for name in lacking), advice)
 
 
@@ -156,7 +156,7 @@ def judge_times(settings):
     """Judge how Ironic's times and the driver's go together.
 
     :param settings: the :class:`Settings`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     mistakes = {}
     if settings.action_timeout <= CLEAN_SHUTDOWN:
@@ -176,8 +176,8 @@ def judge_times(settings):
                  '15 s late that a guest has switched itself off'] = (
             'set [conductor]power_state_change_timeout to 60')
     if not mistakes:
-        return findings.passed(
+        return results.passed(
             f'action_timeout {settings.action_timeout} s, '
             f'server_list_max_age {settings.server_list_max_age:g} s')
-    return findings.warned('; '.join(mistakes),
+    return results.warned('; '.join(mistakes),
                            '; '.join(mistakes.values()))

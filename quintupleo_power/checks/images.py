@@ -5,7 +5,7 @@ from oslo_config import cfg
 
 from quintupleo_power.checks import access
 from quintupleo_power.checks import conductor
-from quintupleo_power.checks import findings
+from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
@@ -34,17 +34,17 @@ def checks(project):
     """List the checks of the images that the driver uses.
 
     :param project: the :class:`host_cloud.project.Project`.
-    :returns: list of :class:`findings.Check`.
+    :returns: list of :class:`results.Check`.
     """
     return [
         *(_check(project, RESCUE, mode, judge_rescue) for mode in BOOT_MODES),
         *(_check(project, EMPTY, mode, judge_empty) for mode in BOOT_MODES),
-        findings.Check('clean shutdown', _empty_images,
+        results.Check('clean shutdown', _empty_images,
                        judge_shutdown, (access.IMAGES,))]
 
 
 def _check(project, purpose, mode, judge):
-    return findings.Check(
+    return results.Check(
         name(purpose, mode), lambda facts: _both(project, purpose),
         lambda found: judge(mode, found), (access.IMAGES,))
 
@@ -66,7 +66,7 @@ def judge_rescue(mode, found):
 
     :param mode: the boot mode.
     :param found: dict of image or error by boot mode.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     image = found[mode]
     if isinstance(image, Exception):
@@ -74,16 +74,16 @@ def judge_rescue(mode, found):
     try:
         images.check_rescue(image)
     except errors.UnsuitableImage as exc:
-        return findings.failed(str(exc), _advice(
+        return results.failed(str(exc), _advice(
             image, 'hw_rescue_device=cdrom', 'hw_rescue_bus=sata'))
     if image.get('size') == 0:
-        return findings.failed(f'{_title(image)} is empty', _REPLACE)
+        return results.failed(f'{_title(image)} is empty', _REPLACE)
     if images.firmware(image) != mode:
-        return findings.warned(
+        return results.warned(
             f'{_title(image)} says that it is for {images.firmware(image)}',
             f'check that the option rescue_image_{mode} names the image that '
             'is meant')
-    return findings.passed(_title(image))
+    return results.passed(_title(image))
 
 
 def judge_empty(mode, found):
@@ -91,7 +91,7 @@ def judge_empty(mode, found):
 
     :param mode: the boot mode.
     :param found: dict of image or error by boot mode.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     image = found[mode]
     if isinstance(image, Exception):
@@ -100,19 +100,19 @@ def judge_empty(mode, found):
     try:
         images.check_rebuild(image, mode)
     except errors.UnsuitableImage as exc:
-        return findings.failed(str(exc), _REPLACE)
+        return results.failed(str(exc), _REPLACE)
     if not images.is_empty(image):
-        return findings.warned(
+        return results.warned(
             f'{_title(image)} is not the empty image of these commands: '
             'what is in it is on each disk that is wiped', _REPLACE)
-    return findings.passed(_title(image))
+    return results.passed(_title(image))
 
 
 def _absent(mode, found, purpose):
     """Judge that an image cannot be read: one boot mode may be enough."""
     usable = any(isinstance(each, dict) for each in found.values())
     is_missing = isinstance(found[mode], errors.NotFound)
-    judge = findings.warned if usable and is_missing else findings.failed
+    judge = results.warned if usable and is_missing else results.failed
     return judge(f'{found[mode]}: {mode.upper()} servers cannot {purpose}',
                  _MAKE if is_missing else 'delete all but one, or use the '
                  'UUID in [quintupleo]')
@@ -129,16 +129,16 @@ def judge_shutdown(read):
     """Judge how long servers of these images take to switch off.
 
     :param read: (list of images, seconds that a request may take).
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     found, action_timeout = read
     if not found:
-        return findings.Verdict(findings.SKIPPED, 'needs an empty image')
+        return results.Verdict(results.SKIPPED, 'needs an empty image')
     slow = {_title(image): shutdown(image.get('os_shutdown_timeout'))
             for image in found}
     slow = {title: seconds for title, seconds in slow.items() if seconds}
     if not slow:
-        return findings.passed('os_shutdown_timeout=0: a power off is a cut')
+        return results.passed('os_shutdown_timeout=0: a power off is a cut')
     seconds = max(slow.values())
     told = (f'a power off, and a network boot of a running server, takes '
             f'up to {seconds} s with {", ".join(slow)}')
@@ -146,10 +146,10 @@ def judge_shutdown(read):
               '<image>" and make the servers anew, which keep what the image '
               'had')
     if seconds >= action_timeout:
-        return findings.failed(
+        return results.failed(
             f'{told}, and the driver gives up after {action_timeout} s',
             advice)
-    return findings.warned(told, advice)
+    return results.warned(told, advice)
 
 
 def shutdown(value):

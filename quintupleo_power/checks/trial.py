@@ -5,10 +5,10 @@ import json
 import secrets
 import time
 
-from quintupleo_power.checks import allowances
-from quintupleo_power.checks import findings
 from quintupleo_power.checks import images
-from quintupleo_power.checks import machines
+from quintupleo_power.checks import quotas
+from quintupleo_power.checks import results
+from quintupleo_power.checks import servers
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import failures
@@ -75,36 +75,36 @@ class Trial:
     def checks(self):
         """List the checks that use the machine.
 
-        :returns: list of :class:`findings.Check`; :meth:`removal` comes
+        :returns: list of :class:`results.Check`; :meth:`removal` comes
             after whatever looks at the machine from outside.
         """
         need = (MACHINE,)
         return [
-            findings.Check(MACHINE, self._make, judge_made, (
+            results.Check(MACHINE, self._make, judge_made, (
                 images.name(images.RESCUE, host_images.BIOS),
                 images.name(images.EMPTY, host_images.BIOS),
-                allowances.FLAVOR)),
-            findings.Check(POWER, self._switch, judge_power, need),
-            machines.console_check(self._host, MACHINE, lambda facts:
+                quotas.FLAVOR)),
+            results.Check(POWER, self._switch, judge_power, need),
+            servers.console_check(self._host, MACHINE, lambda facts:
                                    self._host.server(facts[MACHINE])),
-            findings.Check(LOG, lambda facts: self._host.console_log(
+            results.Check(LOG, lambda facts: self._host.console_log(
                 self._host.server(facts[MACHINE])), judge_log, need),
-            findings.Check(allowances.RESCUE, self._rescue, judge_rescue,
+            results.Check(quotas.RESCUE, self._rescue, judge_rescue,
                            (MACHINE, POWER)),
         ]
 
     def removal(self):
         """Make the check of whether all of it can be removed.
 
-        :returns: a :class:`findings.Check`.
+        :returns: a :class:`results.Check`.
         """
-        return findings.Check(REMOVAL, lambda facts: self._remove(),
+        return results.Check(REMOVAL, lambda facts: self._remove(),
                               self._judge_removal)
 
     def _judge_removal(self, left):
         if left:
-            return findings.failed(left, self._advice)
-        return findings.passed('nothing is left of it')
+            return results.failed(left, self._advice)
+        return results.passed('nothing is left of it')
 
     @property
     def _advice(self):
@@ -178,9 +178,9 @@ def judge_made(server_id):
     """Judge a machine that was made.
 
     :param server_id: UUID of its server.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
-    return findings.passed(
+    return results.passed(
         f'server {server_id}, with a network without DHCP and port security '
         'and a MAC address that was chosen')
 
@@ -189,24 +189,24 @@ def judge_power(seconds):
     """Judge the start, stop and start of a machine.
 
     :param seconds: what they took together.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
-    return findings.passed(f'on, off and on again in {seconds:.1f} s')
+    return results.passed(f'on, off and on again in {seconds:.1f} s')
 
 
 def judge_log(text):
     """Judge a console log, which may well be empty so early.
 
     :param text: the log.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
-    return findings.passed(f'{len(text)} characters')
+    return results.passed(f'{len(text)} characters')
 
 
 def judge_rescue(seconds):
     """Judge a rescue and its end.
 
     :param seconds: (of the rescue, of the unrescue).
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
-    return findings.passed('rescued in %.1f s, unrescued in %.1f s' % seconds)
+    return results.passed('rescued in %.1f s, unrescued in %.1f s' % seconds)

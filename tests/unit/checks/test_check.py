@@ -242,7 +242,7 @@ class ImagesTestCase(base.CommandTestCase):
                    'os_shutdown_timeout=0')
 
 
-class AllowancesTestCase(base.CommandTestCase):
+class QuotasTestCase(base.CommandTestCase):
 
     def setUp(self):
         super().setUp()

@@ -6,9 +6,9 @@ import dataclasses
 from oslo_config import cfg
 
 from quintupleo_power.checks import access
-from quintupleo_power.checks import allowances
-from quintupleo_power.checks import findings
 from quintupleo_power.checks import images
+from quintupleo_power.checks import quotas
+from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
@@ -46,25 +46,25 @@ def checks(project, host, reference, title=None):
     :param host: the same cloud's :class:`host_cloud.cloud.HostCloud`.
     :param reference: the server's UUID or name.
     :param title: what to call it; None for the reference.
-    :returns: list of :class:`findings.Check`.
+    :returns: list of :class:`results.Check`.
     """
     name = f'server {title or reference}'
     need = (name,)
     return [
-        findings.Check(name, lambda facts: host.server(reference),
+        results.Check(name, lambda facts: host.server(reference),
                        judge_server, (access.COMPUTE,)),
-        findings.Check(f'{name}: network boot',
+        results.Check(f'{name}: network boot',
                        lambda facts: _network_boot(host, facts[name]),
                        judge_network_boot, (name, access.IMAGES)),
-        findings.Check(f'{name}: flavor', lambda facts: (
+        results.Check(f'{name}: flavor', lambda facts: (
             host.flavor(facts[name]), _root_disk(host, facts[name])),
             judge_flavor, need),
-        findings.Check(f'{name}: clean shutdown', lambda facts: (
+        results.Check(f'{name}: clean shutdown', lambda facts: (
             facts[name].image_id is not None,
             host.shutdown_timeout(facts[name])), judge_shutdown, need),
-        findings.Check(f'{name}: MAC addresses', lambda facts: project.ports(
+        results.Check(f'{name}: MAC addresses', lambda facts: project.ports(
             facts[name].id), judge_macs, (name, access.NETWORKS)),
-        findings.Check(f'{name}: port security', lambda facts: project.ports(
+        results.Check(f'{name}: port security', lambda facts: project.ports(
             facts[name].id), judge_security, (name, access.NETWORKS)),
         console_check(host, name, lambda facts: facts[name])]
 
@@ -75,9 +75,9 @@ def console_check(host, name, server):
     :param host: the :class:`host_cloud.cloud.HostCloud`.
     :param name: name of the check that has read the server.
     :param server: function of the facts that returns the server.
-    :returns: a :class:`findings.Check`.
+    :returns: a :class:`results.Check`.
     """
-    return findings.Check(f'{name}: console', lambda facts: console_types(
+    return results.Check(f'{name}: console', lambda facts: console_types(
         host, server(facts)), judge_consoles, (name,))
 
 
@@ -126,38 +126,38 @@ def judge_server(server):
     """Judge the state of a server.
 
     :param server: the :class:`host_cloud.servers.Server`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     refusal = transitions.refusal(server.state)
     if refusal:
-        return findings.failed(*map(str.strip, refusal.split(':', 1)))
+        return results.failed(*map(str.strip, refusal.split(':', 1)))
     if server.state.vm_state == 'error':
-        return findings.failed(
+        return results.failed(
             f'{server.status}: {server.fault or "it does not say why"}',
             'run "openstack server reboot --hard", or make it anew')
     if server.locked:
-        return findings.warned(
+        return results.warned(
             f'{server.status}, and locked'
             + (f': {server.locked_reason}' if server.locked_reason else ''),
             'run "openstack server unlock": a lock stops the driver, too')
-    return findings.passed(server.status)
+    return results.passed(server.status)
 
 
 def judge_network_boot(boot):
     """Judge how a server boots from the network.
 
     :param boot: the :class:`NetworkBoot`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     if boot.network_first:
-        return findings.passed('a network-first server')
+        return results.passed('a network-first server')
     if boot.obstacle:
-        return findings.failed(*map(str.strip, boot.obstacle.split(':', 1)))
+        return results.failed(*map(str.strip, boot.obstacle.split(':', 1)))
     if boot.boot_mode is None:
-        return findings.warned(
+        return results.warned(
             'nothing tells its boot mode',
             'set the capability boot_mode of its node')
-    return findings.passed(f'by {boot.boot_mode}, with image {boot.image}')
+    return results.passed(f'by {boot.boot_mode}, with image {boot.image}')
 
 
 def judge_flavor(read):
@@ -165,15 +165,15 @@ def judge_flavor(read):
 
     :param read: (:class:`host_cloud.flavors.Flavor`, GiB of its root disk or
         None if nothing tells).
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     flavor, disk = read
     if disk == 0:
-        return findings.failed(
+        return results.failed(
             f'{flavor.name} has a disk of 0 GiB: no system fits on it',
             'resize the server to a flavor with a disk, or boot it from a '
             'volume')
-    return allowances.judge_flavor(flavor)
+    return quotas.judge_flavor(flavor)
 
 
 def judge_shutdown(read):
@@ -181,13 +181,13 @@ def judge_shutdown(read):
 
     :param read: (whether the server has an image, ``os_shutdown_timeout`` of
         that or None).
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     has_image, timeout = read
     if timeout == 0:
-        return findings.passed('os_shutdown_timeout=0: a power off is a cut')
+        return results.passed('os_shutdown_timeout=0: a power off is a cut')
     seconds = images.shutdown(timeout)
-    return findings.warned(
+    return results.warned(
         f'a power off, and a network boot while it runs, takes up to '
         f'{seconds} s' + ('' if has_image else
                           ', unless the image of its volume says otherwise'),
@@ -198,18 +198,18 @@ def judge_macs(ports):
     """Judge whether the agent takes a server's network cards.
 
     :param ports: list of :class:`host_cloud.project.Port`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     if not ports:
-        return findings.failed('it has no network card', _ANOTHER_PORT)
+        return results.failed('it has no network card', _ANOTHER_PORT)
     ignored = [port.mac for port in ports
                if interfaces.is_ignored(port.mac)]
     if not ignored:
-        return findings.passed(', '.join(port.mac for port in ports))
+        return results.passed(', '.join(port.mac for port in ports))
     found = f'the agent passes over {", ".join(ignored)}'
     if len(ignored) == len(ports):
-        return findings.failed(f'{found}: no card is left', _ANOTHER_PORT)
-    return findings.warned(found, 'boot from another card, or '
+        return results.failed(f'{found}: no card is left', _ANOTHER_PORT)
+    return results.warned(found, 'boot from another card, or '
                            + _ANOTHER_PORT)
 
 
@@ -217,10 +217,10 @@ def judge_security(ports):
     """Judge whether Neutron filters what a server sends and gets.
 
     :param ports: list of :class:`host_cloud.project.Port`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     if not ports:
-        return findings.Verdict(findings.SKIPPED, 'it has no network card')
+        return results.Verdict(results.SKIPPED, 'it has no network card')
     filtered = [port for port in ports if port.security]
     advice = '; '.join(
         'run "openstack port set --no-security-group '
@@ -228,35 +228,35 @@ def judge_security(ports):
     told = 'Neutron filters what goes through ' + ', '.join(
         port.mac for port in filtered)
     if len(filtered) == len(ports):
-        return findings.failed(
+        return results.failed(
             f"{told}: Ironic's DHCP does not come through", advice)
     if filtered:
-        return findings.warned(told, f'boot from another card, or {advice}')
+        return results.warned(told, f'boot from another card, or {advice}')
     if any(port.security is None for port in ports):
-        return findings.warned(
+        return results.warned(
             'Neutron does not tell whether it filters',
             "ask the host cloud's operator whether Ironic's DHCP server "
             'reaches these ports')
-    return findings.passed('off')
+    return results.passed('off')
 
 
 def judge_consoles(types):
     """Judge which consoles a server has.
 
     :param types: what :func:`console_types` returns.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     if types is None:
-        return findings.warned('it has none as things stand',
+        return results.warned('it has none as things stand',
                                'power the server on and try again')
     if consoles.DEFAULT in types:
-        return findings.passed(', '.join(types))
+        return results.passed(', '.join(types))
     if types:
-        return findings.warned(
+        return results.warned(
             f'{", ".join(types)}, and no {consoles.DEFAULT}',
             'set driver_info/quintupleo_console_type of the nodes to '
             f'{types[0]}')
-    return findings.warned(
+    return results.warned(
         'the host cloud gives none',
         'use no-console as console_interface, and the console_log of the '
         'vendor passthru')

@@ -4,12 +4,12 @@
 import dataclasses
 
 from quintupleo_power.checks import access
-from quintupleo_power.checks import allowances
 from quintupleo_power.checks import conductor
-from quintupleo_power.checks import findings
 from quintupleo_power.checks import images
-from quintupleo_power.checks import machines
 from quintupleo_power.checks import networks
+from quintupleo_power.checks import quotas
+from quintupleo_power.checks import results
+from quintupleo_power.checks import servers
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import mark
 from quintupleo_power.environments import patience
@@ -121,10 +121,10 @@ def run(target, wishes, settings=None, trial=None):
     :param wishes: the :class:`Wishes`.
     :param settings: the :class:`conductor.Settings`, or None.
     :param trial: the :class:`trial.Trial`, or None to change nothing.
-    :returns: a generator of :class:`findings.Finding`.
+    :returns: a generator of :class:`results.Finding`.
     """
     facts = {}
-    return findings.run(_checks(target, wishes, settings, trial, facts),
+    return results.run(_checks(target, wishes, settings, trial, facts),
                         facts)
 
 
@@ -134,31 +134,31 @@ def _checks(target, wishes, settings, trial, facts):
         yield from conductor.checks(settings)
     yield from access.checks(project)
     yield from images.checks(project)
-    yield from allowances.quota_checks(project, lambda: quota.read(
+    yield from quotas.quota_checks(project, lambda: quota.read(
         target.connection, patience.Patience(longest=_PATIENCE)),
         wishes.flavor)
     if trial:
         yield from trial.checks()
     else:
-        yield allowances.rescue_check(project)
+        yield quotas.rescue_check(project)
     # What the trial has made is a proof, too.
-    yield from allowances.port_checks(project)
+    yield from quotas.port_checks(project)
     for reference in wishes.networks:
         yield from networks.checks(project, reference)
     for reference in wishes.servers:
-        yield from machines.checks(project, target.host, reference)
+        yield from servers.checks(project, target.host, reference)
     for name in wishes.environments:
         check = _environment_check(project, name)
         yield check
         for server in facts.get(check.name, ()):
-            yield from machines.checks(project, target.host, server.id,
+            yield from servers.checks(project, target.host, server.id,
                                        server.name)
     if trial:
         yield trial.removal()
 
 
 def _environment_check(project, name):
-    return findings.Check(
+    return results.Check(
         f'environment {name}',
         lambda facts: project.tagged_servers(mark.tag(name)),
         judge_environment, (access.COMPUTE,))
@@ -168,10 +168,10 @@ def judge_environment(servers):
     """Judge whether an environment has servers.
 
     :param servers: list of :class:`host_cloud.servers.Server`.
-    :returns: a :class:`findings.Verdict`.
+    :returns: a :class:`results.Verdict`.
     """
     if servers:
-        return findings.passed(f'{len(servers)} servers')
-    return findings.failed(
+        return results.passed(f'{len(servers)} servers')
+    return results.failed(
         'this project has no server of it',
         'check the name with "openstack quintupleo environment list"')
