@@ -14,7 +14,7 @@ VOLUMES = 'volume API'
 _ADMINISTRATORS = {'admin'}
 _READERS = {'reader'}
 
-# From which compute API on there is what; with the last one all of it.
+# What needs which compute API; the last one has all of it.
 _FEATURES = {
     consoles.MICROVERSION: 'consoles',
     host_project.TAGS_MICROVERSION:
@@ -25,47 +25,38 @@ _FEATURES = {
         'the step wipe_disk for servers that boot from a volume',
 }
 
-# keystoneauth takes a token to be worn out as many seconds before its end.
+# keystoneauth renews a token so many seconds before its end.
 _SKEW = 30
 
 
-def checks(project):
-    """List the checks of a cloud that each project makes.
-
-    :param project: the :class:`host_cloud.project.Project`.
-    :returns: list of :class:`results.Check`.
-    """
+def checks(project: host_project.Project) -> list[results.Check]:
+    """Return the checks of the cloud's services."""
     need = (CREDENTIALS,)
     return [
         results.Check(CREDENTIALS, lambda facts: project.sign_in(),
-                       judge_credentials),
+                      _judge_credentials),
         results.Check(COMPUTE, lambda facts: project.microversion(),
-                       judge_microversion, need),
+                      _judge_microversion, need),
         results.Check(IMAGES, lambda facts: project.require_images(),
-                       judge_reached, need),
+                      _judge_reached, need),
         results.Check(NETWORKS, lambda facts: project.extensions(),
-                       judge_reached, need),
+                      _judge_reached, need),
         results.Check(VOLUMES, lambda facts: project.has_volumes(),
-                       judge_volumes, need),
+                      _judge_volumes, need),
         results.Check('rate limits', lambda facts: project.rates(),
-                       judge_rates, (COMPUTE,)),
+                      _judge_rates, (COMPUTE,)),
         results.Check('clocks', lambda facts: {
             'the identity service': facts[CREDENTIALS].clock,
-            'Nova': project.clock()}, judge_clocks, (COMPUTE,)),
+            'Nova': project.clock()}, _judge_clocks, (COMPUTE,)),
     ]
 
 
-def judge_credentials(token):
-    """Judge whom the host cloud takes the user for.
-
-    :param token: the :class:`host_cloud.project.Token`.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_credentials(token):
     whose = f'user {token.user}'
     if not token.project_id:
         return results.failed(
             f'{whose} is signed in to no project',
-            "name the project in clouds.yaml (project_name) or [quintupleo]")
+            'name the project in clouds.yaml (project_name) or [quintupleo]')
     roles = {role.lower() for role in token.roles}
     whose += f', project {token.project}, roles {", ".join(token.roles)}'
     if roles and roles <= _READERS:
@@ -82,12 +73,7 @@ def judge_credentials(token):
         else ''))
 
 
-def judge_microversion(version):
-    """Judge the compute API's microversion.
-
-    :param version: the one that the driver uses, as (major, minor).
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_microversion(version):
     found = '%d.%d is used' % version
     lacking = [feature for since, feature in _FEATURES.items()
                if version < since]
@@ -98,53 +84,33 @@ def judge_microversion(version):
         "ask the host cloud's operator for a newer Nova if that is needed")
 
 
-def judge_reached(_answer):
-    """Judge a service that has answered.
-
-    :param _answer: what it answered, whatever that is.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_reached(_answer):
     return results.passed('answers')
 
 
-def judge_volumes(present):
-    """Judge whether there is block storage.
-
-    :param present: whether there is.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_volumes(present):
     return results.passed(
         'answers' if present else 'none, and so there are no servers with '
         'volumes and no network-first servers')
 
 
-def judge_rates(rates):
-    """Judge the rates that the compute API limits.
-
-    :param rates: list of texts, such as 'GET * 120 per MINUTE'.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_rates(rates):
     if not rates:
-        return results.passed('none told')
+        return results.passed('none reported')
     return results.warned(
         ', '.join(rates),
         'raise [quintupleo]server_list_max_age and poll_interval if requests '
         'are refused with 429')
 
 
-def judge_clocks(skews):
-    """Judge the clocks of services.
-
-    :param skews: dict of the seconds that each is ahead, None for those that
-        do not tell.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_clocks(skews):
+    # Seconds that each service is ahead, None where it does not say.
     known = {whose: skew for whose, skew in skews.items()
              if skew is not None}
     if not known:
         return results.warned(
-            'the services do not tell the time', 'compare the clocks of both '
-            'sides, as tokens and lists of changes go by them')
+            'the services do not report the time', 'compare the clocks of '
+            'both sides, as tokens and lists of changes go by them')
     whose = max(known, key=lambda each: abs(known[each]))
     skew = known[whose]
     found = '%s is %.0f s %s' % (whose, abs(skew),

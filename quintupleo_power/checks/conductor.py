@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor's configuration says of the hardware type."""
+"""Whether a conductor is set up for the hardware type."""
 
 import dataclasses
 
@@ -18,12 +18,12 @@ _OPTIONAL = {
     'console': 'consoles of the host cloud',
     'inspect': 'inspection without an agent',
     'vendor': 'the console log and other vendor methods'}
-# Seconds that Nova waits for a guest to shut down, if nobody says otherwise.
+# Seconds that Nova waits by default for a guest to shut down.
 CLEAN_SHUTDOWN = 60
 # The shorter one of Ironic's own defaults, which differ by release.
 _SYNC_INTERVAL = 60
 _STATE_TIMEOUT = 60
-# Nova is told 15 s late that a guest has switched itself off, and Ironic
+# Nova learns 15 s late that a guest has switched itself off, and Ironic
 # gives up after two thirds of its time.
 _SHORTEST_STATE_TIMEOUT = 30
 
@@ -37,37 +37,28 @@ class Settings:
     """What the files say.
 
     :ivar hardware_types: ``enabled_hardware_types``, None if it is not set.
-    :ivar interfaces: dict of ``enabled_<name>_interfaces`` by name; None for
-        those that are not set.
-    :ivar state_timeout: ``[conductor]power_state_change_timeout``.
-    :ivar sync_interval: ``[conductor]sync_power_state_interval``.
-    :ivar action_timeout: ``[quintupleo]action_timeout``.
-    :ivar server_list_max_age: ``[quintupleo]server_list_max_age``.
+    :ivar interfaces: ``enabled_<name>_interfaces`` by name, None for those
+        that are not set.
     """
 
-    hardware_types: list | None
-    interfaces: dict
-    state_timeout: int
-    sync_interval: int
+    hardware_types: list[str] | None
+    interfaces: dict[str, list[str] | None]
+    power_state_change_timeout: int
+    sync_power_state_interval: int
     action_timeout: int
     server_list_max_age: float
 
 
-def usual_files():
-    """Find what a conductor reads that is given no file.
-
-    :returns: list of paths of files that are there.
-    """
+def usual_files() -> list[str]:
+    """Return the paths of the files that a conductor reads by default."""
     return cfg.find_config_files(project='ironic', prog='ironic-conductor')
 
 
-def load(files):
-    """Read a conductor's configuration, and have the driver's code use it.
+def load(files: list[str]) -> Settings:
+    """Read a conductor's configuration, and make the driver's code use it.
 
     Ironic itself need not be installed.
 
-    :param files: paths of its files.
-    :returns: a :class:`Settings`.
     :raises: ConfigurationError
     """
     try:
@@ -82,7 +73,7 @@ def load(files):
             cfg.IntOpt('sync_power_state_interval',
                        default=_SYNC_INTERVAL)], group='conductor')
         found([], default_config_files=files, default_config_dirs=[])
-        # Values are looked at when they are asked for.
+        # oslo.config checks a value when it is read.
         for opt in quintupleo_conf.opts:
             cfg.CONF[GROUP][opt.dest]
         return Settings(
@@ -103,25 +94,15 @@ def _option(name):
     return f'enabled_{name}_interfaces'
 
 
-def checks(settings):
-    """List the checks of a configuration.
-
-    :param settings: the :class:`Settings`.
-    :returns: list of :class:`results.Check`.
-    """
-    return [results.Check(f'conductor: {name}', lambda facts: settings,
-                           judge)
-            for name, judge in (('hardware type', judge_hardware_type),
-                                ('interfaces', judge_interfaces),
-                                ('times', judge_times))]
+def checks(settings: Settings) -> list[results.Check]:
+    """Return the checks of a configuration."""
+    return [results.Check(f'conductor: {name}', lambda facts: settings, judge)
+            for name, judge in (('hardware type', _judge_hardware_type),
+                                ('interfaces', _judge_interfaces),
+                                ('times', _judge_times))]
 
 
-def judge_hardware_type(settings):
-    """Judge whether the hardware type is enabled.
-
-    :param settings: the :class:`Settings`.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_hardware_type(settings):
     enabled = settings.hardware_types
     if DRIVER in (enabled or ()):
         return results.passed(f'{DRIVER} is enabled')
@@ -132,12 +113,8 @@ def judge_hardware_type(settings):
         'conductor')
 
 
-def judge_interfaces(settings):
-    """Judge which interfaces are enabled; Ironic chooses what is not set.
-
-    :param settings: the :class:`Settings`.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_interfaces(settings):
+    # Ironic chooses what is not set.
     lacking = [name for name, enabled in settings.interfaces.items()
                if enabled is not None and DRIVER not in enabled]
     if not lacking:
@@ -152,27 +129,24 @@ def judge_interfaces(settings):
         _OPTIONAL[name] for name in lacking), advice)
 
 
-def judge_times(settings):
-    """Judge how Ironic's times and the driver's go together.
-
-    :param settings: the :class:`Settings`.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_times(settings):
     mistakes = {}
     if settings.action_timeout <= CLEAN_SHUTDOWN:
         mistakes[f'[{GROUP}]action_timeout is {settings.action_timeout} s, '
                  'and a clean shutdown alone may take '
                  f'{CLEAN_SHUTDOWN} s'] = f'set [{GROUP}]action_timeout to 300'
-    if 0 < settings.sync_interval <= settings.server_list_max_age:
+    sync_interval = settings.sync_power_state_interval
+    if 0 < sync_interval <= settings.server_list_max_age:
         mistakes[f'a list of servers may be {settings.server_list_max_age:g} '
                  'seconds old, which is no less than the time from one power '
-                 f'sync to the next ({settings.sync_interval} s): changes '
+                 f'sync to the next ({sync_interval} s): changes '
                  'are seen a pass late'] = (
             f'set [{GROUP}]server_list_max_age to less than '
             '[conductor]sync_power_state_interval')
-    if settings.state_timeout < _SHORTEST_STATE_TIMEOUT:
+    state_timeout = settings.power_state_change_timeout
+    if state_timeout < _SHORTEST_STATE_TIMEOUT:
         mistakes['[conductor]power_state_change_timeout is '
-                 f'{settings.state_timeout} s, and a host cloud may tell '
+                 f'{state_timeout} s, and a host cloud may report '
                  '15 s late that a guest has switched itself off'] = (
             'set [conductor]power_state_change_timeout to 60')
     if not mistakes:
@@ -180,4 +154,4 @@ def judge_times(settings):
             f'action_timeout {settings.action_timeout} s, '
             f'server_list_max_age {settings.server_list_max_age:g} s')
     return results.warned('; '.join(mistakes),
-                           '; '.join(mistakes.values()))
+                          '; '.join(mistakes.values()))

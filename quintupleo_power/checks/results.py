@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks, one after the other, each with what it found."""
+"""A check, and what it comes to."""
 
+from collections import abc
 import dataclasses
-
-from quintupleo_power.environments import failures
-from quintupleo_power.host_cloud import errors
-from quintupleo_power import transitions
+from typing import Any
 
 PASS, WARN, FAIL, SKIPPED = 'pass', 'warn', 'fail', 'skipped'
-
-_ERRORS = (errors.HostCloudError, failures.Failure, transitions.Refused,
-           *failures.CLOUD_ERRORS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +14,7 @@ class Verdict:
 
     :ivar result: PASS, WARN, FAIL or SKIPPED.
     :ivar found: what there is.
-    :ivar advice: what to do; empty if there is nothing to be done.
+    :ivar advice: what to do; empty if there is nothing to do.
     """
 
     result: str
@@ -27,123 +22,41 @@ class Verdict:
     advice: str = ''
 
 
-def passed(found):
-    """Judge that something is as it should be.
-
-    :param found: what there is.
-    :returns: a :class:`Verdict`.
-    """
+def passed(found: str) -> Verdict:
+    """Return that something is as it should be."""
     return Verdict(PASS, found)
 
 
-def warned(found, advice):
-    """Judge that something may be in the way.
-
-    :param found: what there is.
-    :param advice: what to do.
-    :returns: a :class:`Verdict`.
-    """
+def warned(found: str, advice: str) -> Verdict:
+    """Return that something may be in the way."""
     return Verdict(WARN, found, advice)
 
 
-def failed(found, advice):
-    """Judge that something is in the way.
-
-    :param found: what there is.
-    :param advice: what to do.
-    :returns: a :class:`Verdict`.
-    """
+def failed(found: str, advice: str) -> Verdict:
+    """Return that something is in the way."""
     return Verdict(FAIL, found, advice)
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """One thing to be looked at.
+    """One thing to check.
 
-    :ivar name: its name, which those that need it use.
-    :ivar read: function that asks for it, of what was read by the checks
-        before: a dict by their names.
-    :ivar judge: function from what was read to a :class:`Verdict`.
+    :ivar name: its name, which the checks that need it use.
+    :ivar read: function that reads it; it gets what the checks before have
+        read, by their names.
+    :ivar judge: function from what was read to a verdict.
     :ivar needs: names of the checks without which it makes no sense.
     """
 
     name: str
-    read: object
-    judge: object
+    read: abc.Callable[[dict], Any]
+    judge: abc.Callable[[Any], Verdict]
     needs: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """A check that was made.
-
-    :ivar check: its name.
-    :ivar verdict: the :class:`Verdict`.
-    """
+    """The verdict of the check of a name."""
 
     check: str
     verdict: Verdict
-
-
-def run(checks, facts):
-    """Make checks; what fails keeps only those from being made that need it.
-
-    :param checks: the :class:`Check` to make.
-    :param facts: dict that gets what was read, by the checks' names.
-    :returns: a generator of :class:`Finding`.
-    """
-    lacking = set()
-    for check in checks:
-        missing = [name for name in check.needs if name in lacking]
-        verdict = (Verdict(SKIPPED, f'needs {" and ".join(missing)}')
-                   if missing else _made(check, facts))
-        if verdict.result in (FAIL, SKIPPED):
-            lacking.add(check.name)
-        yield Finding(check.name, verdict)
-
-
-def _made(check, facts):
-    try:
-        facts[check.name] = check.read(facts)
-    except _ERRORS as exc:
-        return _refused(exc)
-    return check.judge(facts[check.name])
-
-
-def _refused(exc):
-    """Judge an error in place of an answer."""
-    if isinstance(exc, failures.CLOUD_ERRORS):
-        return failed(f'The host cloud: {failures.explain(exc)}', _ASK)
-    # The texts of failures have a line for each thing that is wrong.
-    return failed('; '.join(str(exc).splitlines()), next((
-        advice for kind, advice in _ADVICE.items() if isinstance(exc, kind)),
-        _ASK))
-
-
-_ASK = ("ask the host cloud's operator, who finds the request in the "
-        'logs by its time')
-# The special kinds come before those that they are of.
-_ADVICE = {
-    errors.AuthenticationFailed:
-        'correct the credentials, or have new ones made',
-    errors.CloudMisconfigured:
-        'correct the entry of clouds.yaml that --os-cloud names, or section '
-        '[quintupleo] of the file that --config-file names',
-    errors.CloudUnreachable:
-        'check the address, and the network and firewalls on the way to it',
-    errors.Forbidden:
-        "use credentials of a project's member, or ask the host cloud's "
-        'operator for that right',
-    errors.TooManyRequests: 'try again later, and ask less often',
-    errors.NotFound: 'check the name or UUID, and the project',
-    errors.NotUnique: 'use the UUID',
-    errors.ServerError: 'try again later; ' + _ASK,
-    errors.UnsuitableImage:
-        'make images with "openstack quintupleo image create"',
-    errors.ActionFailed:
-        "ask the host cloud's operator, whom the compute host's log tells "
-        'more',
-    errors.ActionTimeout: 'give a longer --timeout',
-    failures.Failure:
-        "see to what it says, or ask the host cloud's operator for the right",
-}

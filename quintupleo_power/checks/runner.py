@@ -1,131 +1,121 @@
 # SPDX-License-Identifier: Apache-2.0
 """All checks in their order, for one cloud."""
 
+from collections import abc
 import dataclasses
 
 from quintupleo_power.checks import access
+from quintupleo_power.checks import clouds
 from quintupleo_power.checks import conductor
 from quintupleo_power.checks import images
 from quintupleo_power.checks import networks
+from quintupleo_power.checks import permissions
 from quintupleo_power.checks import quotas
 from quintupleo_power.checks import results
 from quintupleo_power.checks import servers
+from quintupleo_power.checks import trial as trials
 from quintupleo_power.environments import failures
 from quintupleo_power.environments import mark
 from quintupleo_power.environments import patience
 from quintupleo_power.environments import quota
-from quintupleo_power.host_cloud import cloud
-from quintupleo_power.host_cloud import connection as host_cloud_connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import project as host_project
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power import transitions
 
 # Seconds for which a request that reads a quota is tried again.
 _PATIENCE = 10
 
+_ASK = ("ask the host cloud's operator, who finds the request in the "
+        'logs by its time')
+# The special kinds come before those that they are of.
+_ADVICE = {
+    errors.AuthenticationFailed:
+        'correct the credentials, or have new ones made',
+    errors.CloudMisconfigured:
+        'correct the entry of clouds.yaml that --os-cloud names, or section '
+        '[quintupleo] of the file that --config-file names',
+    errors.CloudUnreachable:
+        'check the address, and the network and firewalls on the way to it',
+    errors.Forbidden:
+        "use credentials of a project's member, or ask the host cloud's "
+        'operator for that right',
+    errors.TooManyRequests: 'try again later, and ask less often',
+    errors.NotFound: 'check the name or UUID, and the project',
+    errors.NotUnique: 'use the UUID',
+    errors.ServerError: 'try again later; ' + _ASK,
+    errors.UnsuitableImage:
+        'make images with "openstack quintupleo image create"',
+    errors.ActionFailed:
+        "ask the host cloud's operator, whom the compute host's log tells "
+        'more',
+    errors.ActionTimeout: 'give a longer --timeout',
+    failures.Failure:
+        "see to what it says, or ask the host cloud's operator for the right",
+}
+_ERRORS = (errors.HostCloudError, failures.Failure, transitions.Refused,
+           *failures.CLOUD_ERRORS)
+
 
 @dataclasses.dataclass(frozen=True)
 class Wishes:
-    """What is to be looked at beside the cloud itself.
+    """What is to be checked beside the cloud itself.
 
-    :ivar flavor: identifier or name of the machines' flavor, or None.
+    :ivar flavor: identifier or name of the servers' flavor, or None.
     :ivar servers: UUIDs or names of servers.
     :ivar networks: UUIDs or names of networks.
-    :ivar environments: names of environments whose servers are meant.
+    :ivar environments: names of environments, whose servers are checked.
     """
 
     flavor: str | None = None
-    servers: tuple[str, ...] = ()
-    networks: tuple[str, ...] = ()
-    environments: tuple[str, ...] = ()
+    servers: abc.Sequence[str] = ()
+    networks: abc.Sequence[str] = ()
+    environments: abc.Sequence[str] = ()
 
 
-class Cloud:
-    """A cloud to be looked at.
+def run(target: clouds.Cloud | clouds.NoCloud, wishes: Wishes,
+        settings: conductor.Settings | None = None,
+        trial: trials.Trial | None = None) -> abc.Iterator[results.Finding]:
+    """Check a cloud.
 
-    :ivar connection: an openstacksdk ``Connection`` of it.
-    :ivar compute: the compute :class:`host_cloud.service.Service`.
-    :ivar host: the :class:`host_cloud.cloud.HostCloud`.
-    :ivar project: the :class:`host_cloud.project.Project`.
+    :param settings: configuration of a conductor, to check that, too.
+    :param trial: None to change nothing.
     """
-
-    def __init__(self, connection, title, compute, *others):
-        """Use services.
-
-        :param connection: an openstacksdk ``Connection``.
-        :param title: the cloud's name in messages.
-        :param compute: the compute :class:`host_cloud.service.Service`.
-        :param others: those of images, block storage and networks, as
-            :func:`host_cloud.connection.services` gives them.
-        """
-        self.connection = connection
-        self.compute = compute
-        self.host = cloud.HostCloud(title, compute, *others)
-        self.project = host_project.Project(compute, *others)
+    facts: dict = {}
+    return run_checks(_checks(target, wishes, settings, trial, facts), facts)
 
 
-class NoCloud:
-    """One that no request can be sent to.
+def run_checks(checks: abc.Iterable[results.Check], facts: dict
+               ) -> abc.Iterator[results.Finding]:
+    """Make checks; a check that fails skips those that need it.
 
-    :ivar project: what raises when it is to sign in, before all else.
+    :param facts: gets what was read, by the checks' names.
     """
-
-    connection = compute = host = None
-
-    def __init__(self, reason):
-        """Keep why.
-
-        :param reason: the error.
-        """
-        self.project = self
-        self._reason = reason
-
-    def sign_in(self):
-        """Raise the error."""
-        raise self._reason
+    lacking = set()
+    for check in checks:
+        missing = [name for name in check.needs if name in lacking]
+        verdict = (results.Verdict(results.SKIPPED,
+                                   f'needs {" and ".join(missing)}')
+                   if missing else _judge(check, facts))
+        if verdict.result in (results.FAIL, results.SKIPPED):
+            lacking.add(check.name)
+        yield results.Finding(check.name, verdict)
 
 
-def of_conductor():
-    """Give the cloud of section [quintupleo].
-
-    :returns: a :class:`Cloud` or :class:`NoCloud`.
-    """
+def _judge(check, facts):
     try:
-        entered = host_cloud_connection.access(
-            host_cloud_connection.Credentials())
-        return Cloud(sdk.connect(entered),
-                     *host_cloud_connection.services(entered))
-    except (errors.HostCloudError, *failures.CLOUD_ERRORS) as exc:
-        return NoCloud(exc)
+        facts[check.name] = check.read(facts)
+    except _ERRORS as exc:
+        return _judge_error(exc)
+    return check.judge(facts[check.name])
 
 
-def of_user(connect):
-    """Give the cloud that the client's options name.
-
-    :param connect: function that returns an openstacksdk ``Connection``.
-    :returns: a :class:`Cloud` or :class:`NoCloud`.
-    """
-    try:
-        connection = connect()
-        return Cloud(connection, *host_cloud_connection.services(
-            sdk.access(connection)))
-    except failures.CLOUD_ERRORS as exc:
-        return NoCloud(errors.CloudMisconfigured(
-            f'No usable cloud is named: {failures.explain(exc)}'))
-
-
-def run(target, wishes, settings=None, trial=None):
-    """Look at a cloud.
-
-    :param target: the :class:`Cloud` or :class:`NoCloud`.
-    :param wishes: the :class:`Wishes`.
-    :param settings: the :class:`conductor.Settings`, or None.
-    :param trial: the :class:`trial.Trial`, or None to change nothing.
-    :returns: a generator of :class:`results.Finding`.
-    """
-    facts = {}
-    return results.run(_checks(target, wishes, settings, trial, facts),
-                        facts)
+def _judge_error(exc):
+    if isinstance(exc, failures.CLOUD_ERRORS):
+        return results.failed(f'The host cloud: {failures.explain(exc)}',
+                              _ASK)
+    # The texts of failures have a line for each thing that is wrong.
+    return results.failed('; '.join(str(exc).splitlines()), next(
+        (advice for kind, advice in _ADVICE.items() if isinstance(exc, kind)),
+        _ASK))
 
 
 def _checks(target, wishes, settings, trial, facts):
@@ -134,15 +124,15 @@ def _checks(target, wishes, settings, trial, facts):
         yield from conductor.checks(settings)
     yield from access.checks(project)
     yield from images.checks(project)
-    yield from quotas.quota_checks(project, lambda: quota.read(
+    yield from quotas.checks(project, lambda: quota.read(
         target.connection, patience.Patience(longest=_PATIENCE)),
         wishes.flavor)
     if trial:
         yield from trial.checks()
     else:
-        yield quotas.rescue_check(project)
+        yield permissions.rescue_check(project)
     # What the trial has made is a proof, too.
-    yield from quotas.port_checks(project)
+    yield from permissions.port_checks(project)
     for reference in wishes.networks:
         yield from networks.checks(project, reference)
     for reference in wishes.servers:
@@ -152,7 +142,7 @@ def _checks(target, wishes, settings, trial, facts):
         yield check
         for server in facts.get(check.name, ()):
             yield from servers.checks(project, target.host, server.id,
-                                       server.name)
+                                      server.name)
     if trial:
         yield trial.removal()
 
@@ -161,17 +151,12 @@ def _environment_check(project, name):
     return results.Check(
         f'environment {name}',
         lambda facts: project.tagged_servers(mark.tag(name)),
-        judge_environment, (access.COMPUTE,))
+        _judge_environment, (access.COMPUTE,))
 
 
-def judge_environment(servers):
-    """Judge whether an environment has servers.
-
-    :param servers: list of :class:`host_cloud.servers.Server`.
-    :returns: a :class:`results.Verdict`.
-    """
-    if servers:
-        return results.passed(f'{len(servers)} servers')
+def _judge_environment(found):
+    if found:
+        return results.passed(f'{len(found)} servers')
     return results.failed(
         'this project has no server of it',
         'check the name with "openstack quintupleo environment list"')

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether servers are fit to be machines."""
+"""Whether Ironic can use a server as a node."""
 
-import dataclasses
+from collections import abc
 
 from oslo_config import cfg
 
@@ -10,10 +10,13 @@ from quintupleo_power.checks import images
 from quintupleo_power.checks import quotas
 from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
 from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import project as host_project
+from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -23,90 +26,67 @@ _ANOTHER_PORT = ('make a port with --mac-address 52:54:00:... and '
                  '--disable-port-security, and give the server that one')
 
 
-@dataclasses.dataclass(frozen=True)
-class NetworkBoot:
-    """How a server boots from the network.
+def checks(project: host_project.Project, host: cloud.HostCloud,
+           reference: str, title: str | None = None) -> list[results.Check]:
+    """Return the checks of a server.
 
-    :ivar network_first: whether it asks the network by itself.
-    :ivar obstacle: why it cannot be rescued, or None.
-    :ivar boot_mode: 'bios', 'uefi' or None if nothing tells.
-    :ivar image: UUID of the image to rescue it with, or None.
-    """
-
-    network_first: bool
-    obstacle: str | None = None
-    boot_mode: str | None = None
-    image: str | None = None
-
-
-def checks(project, host, reference, title=None):
-    """List the checks of a server.
-
-    :param project: the :class:`host_cloud.project.Project`.
-    :param host: the same cloud's :class:`host_cloud.cloud.HostCloud`.
     :param reference: the server's UUID or name.
-    :param title: what to call it; None for the reference.
-    :returns: list of :class:`results.Check`.
+    :param title: the server's name in the results, instead of the reference.
     """
     name = f'server {title or reference}'
     need = (name,)
     return [
         results.Check(name, lambda facts: host.server(reference),
-                       judge_server, (access.COMPUTE,)),
+                      _judge_server, (access.COMPUTE,)),
         results.Check(f'{name}: network boot',
-                       lambda facts: _network_boot(host, facts[name]),
-                       judge_network_boot, (name, access.IMAGES)),
+                      lambda facts: _network_boot(host, facts[name]),
+                      _judge_network_boot, (name, access.IMAGES)),
         results.Check(f'{name}: flavor', lambda facts: (
-            host.flavor(facts[name]), _root_disk(host, facts[name])),
-            judge_flavor, need),
+            host.flavor(facts[name]),
+            host.root_disk(facts[name], host.flavor(facts[name]))),
+            _judge_flavor, need),
         results.Check(f'{name}: clean shutdown', lambda facts: (
             facts[name].image_id is not None,
-            host.shutdown_timeout(facts[name])), judge_shutdown, need),
+            host.shutdown_timeout(facts[name])), _judge_shutdown, need),
         results.Check(f'{name}: MAC addresses', lambda facts: project.ports(
-            facts[name].id), judge_macs, (name, access.NETWORKS)),
+            facts[name].id), _judge_macs, (name, access.NETWORKS)),
         results.Check(f'{name}: port security', lambda facts: project.ports(
-            facts[name].id), judge_security, (name, access.NETWORKS)),
+            facts[name].id), _judge_security, (name, access.NETWORKS)),
         console_check(host, name, lambda facts: facts[name])]
 
 
-def console_check(host, name, server):
-    """Make the check of a server's consoles.
+def console_check(host: cloud.HostCloud, name: str,
+                  server: abc.Callable[[dict], servers.Server]
+                  ) -> results.Check:
+    """Return the check of a server's consoles.
 
-    :param host: the :class:`host_cloud.cloud.HostCloud`.
     :param name: name of the check that has read the server.
-    :param server: function of the facts that returns the server.
-    :returns: a :class:`results.Check`.
+    :param server: function from what was read to the server.
     """
-    return results.Check(f'{name}: console', lambda facts: console_types(
-        host, server(facts)), judge_consoles, (name,))
+    return results.Check(f'{name}: console', lambda facts: _console_types(
+        host, server(facts)), _judge_consoles, (name,))
 
 
 def _network_boot(host, server):
+    """Return (what keeps it from being rescued, its boot mode, the image).
+
+    A network-first server, which is not rescued, has None.
+    """
     if server.network_first:
-        return NetworkBoot(True)
+        return None
     obstacle = host.rescue_obstacle(server)
     if obstacle:
-        return NetworkBoot(False, obstacle)
+        return obstacle, None, None
     mode = host.boot_mode(server)
     image = host.rescue_image(CONF[GROUP][
         f'rescue_image_{mode or host_images.BIOS}'])
-    return NetworkBoot(False, None, mode, image)
+    return None, mode, image
 
 
-def _root_disk(host, server):
-    return host.root_disk(server, host.flavor(server))
-
-
-def console_types(host, server):
-    """Ask for a console of each type.
+def _console_types(host, server):
+    """Return the types of console that there are, None if none can be had.
 
     Nova makes a token for each, which runs out by itself.
-
-    :param host: the :class:`host_cloud.cloud.HostCloud`.
-    :param server: the :class:`host_cloud.servers.Server`.
-    :returns: list of the types that there are, or None if the server has no
-        console as things stand.
-    :raises: HostCloudError if the host cloud cannot be asked.
     """
     if server.state.power_state != transitions.PowerState.RUNNING:
         return None
@@ -122,19 +102,14 @@ def console_types(host, server):
     return found
 
 
-def judge_server(server):
-    """Judge the state of a server.
-
-    :param server: the :class:`host_cloud.servers.Server`.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_server(server):
     refusal = transitions.refusal(server.state)
     if refusal:
         return results.failed(*map(str.strip, refusal.split(':', 1)))
     if server.state.vm_state == 'error':
         return results.failed(
             f'{server.status}: {server.fault or "it does not say why"}',
-            'run "openstack server reboot --hard", or make it anew')
+            'run "openstack server reboot --hard", or make it again')
     if server.locked:
         return results.warned(
             f'{server.status}, and locked'
@@ -143,30 +118,20 @@ def judge_server(server):
     return results.passed(server.status)
 
 
-def judge_network_boot(boot):
-    """Judge how a server boots from the network.
-
-    :param boot: the :class:`NetworkBoot`.
-    :returns: a :class:`results.Verdict`.
-    """
-    if boot.network_first:
+def _judge_network_boot(read):
+    if read is None:
         return results.passed('a network-first server')
-    if boot.obstacle:
-        return results.failed(*map(str.strip, boot.obstacle.split(':', 1)))
-    if boot.boot_mode is None:
+    obstacle, boot_mode, image = read
+    if obstacle:
+        return results.failed(*map(str.strip, obstacle.split(':', 1)))
+    if boot_mode is None:
         return results.warned(
-            'nothing tells its boot mode',
+            'nothing shows its boot mode',
             'set the capability boot_mode of its node')
-    return results.passed(f'by {boot.boot_mode}, with image {boot.image}')
+    return results.passed(f'by {boot_mode}, with image {image}')
 
 
-def judge_flavor(read):
-    """Judge a server's size.
-
-    :param read: (:class:`host_cloud.flavors.Flavor`, GiB of its root disk or
-        None if nothing tells).
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_flavor(read):
     flavor, disk = read
     if disk == 0:
         return results.failed(
@@ -176,13 +141,7 @@ def judge_flavor(read):
     return quotas.judge_flavor(flavor)
 
 
-def judge_shutdown(read):
-    """Judge how long Nova waits for a server's guest to shut down.
-
-    :param read: (whether the server has an image, ``os_shutdown_timeout`` of
-        that or None).
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_shutdown(read):
     has_image, timeout = read
     if timeout == 0:
         return results.passed('os_shutdown_timeout=0: a power off is a cut')
@@ -194,12 +153,7 @@ def judge_shutdown(read):
         'make the server from an image with os_shutdown_timeout=0')
 
 
-def judge_macs(ports):
-    """Judge whether the agent takes a server's network cards.
-
-    :param ports: list of :class:`host_cloud.project.Port`.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_macs(ports):
     if not ports:
         return results.failed('it has no network card', _ANOTHER_PORT)
     ignored = [port.mac for port in ports
@@ -209,16 +163,10 @@ def judge_macs(ports):
     found = f'the agent passes over {", ".join(ignored)}'
     if len(ignored) == len(ports):
         return results.failed(f'{found}: no card is left', _ANOTHER_PORT)
-    return results.warned(found, 'boot from another card, or '
-                           + _ANOTHER_PORT)
+    return results.warned(found, f'boot from another card, or {_ANOTHER_PORT}')
 
 
-def judge_security(ports):
-    """Judge whether Neutron filters what a server sends and gets.
-
-    :param ports: list of :class:`host_cloud.project.Port`.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_security(ports):
     if not ports:
         return results.Verdict(results.SKIPPED, 'it has no network card')
     filtered = [port for port in ports if port.security]
@@ -234,21 +182,16 @@ def judge_security(ports):
         return results.warned(told, f'boot from another card, or {advice}')
     if any(port.security is None for port in ports):
         return results.warned(
-            'Neutron does not tell whether it filters',
+            'Neutron does not report whether it filters',
             "ask the host cloud's operator whether Ironic's DHCP server "
             'reaches these ports')
     return results.passed('off')
 
 
-def judge_consoles(types):
-    """Judge which consoles a server has.
-
-    :param types: what :func:`console_types` returns.
-    :returns: a :class:`results.Verdict`.
-    """
+def _judge_consoles(types):
     if types is None:
         return results.warned('it has none as things stand',
-                               'power the server on and try again')
+                              'power the server on and try again')
     if consoles.DEFAULT in types:
         return results.passed(', '.join(types))
     if types:
@@ -257,6 +200,6 @@ def judge_consoles(types):
             'set driver_info/quintupleo_console_type of the nodes to '
             f'{types[0]}')
     return results.warned(
-        'the host cloud gives none',
+        'the host cloud offers none',
         'use no-console as console_interface, and the console_log of the '
         'vendor passthru')

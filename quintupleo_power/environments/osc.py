@@ -15,6 +15,7 @@ from osc_lib import exceptions
 from osc_lib.i18n import _
 import yaml
 
+from quintupleo_power.checks import clouds
 from quintupleo_power.checks import conductor
 from quintupleo_power.checks import results
 from quintupleo_power.checks import runner
@@ -835,8 +836,8 @@ class Check(command.Lister):
                 '--flavor; "openstack flavor list" shows those that there '
                 'are')
         settings = self._settings(parsed_args.config_files)
-        target = (runner.of_conductor() if settings
-                  else runner.of_user(self._connect))
+        target = (clouds.of_conductor() if settings
+                  else clouds.of_user(self._connect))
         found = self._found(target, settings, parsed_args)
         self._has_failed = any(each.verdict.result == results.FAIL
                                for each in found)

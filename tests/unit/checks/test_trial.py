@@ -8,11 +8,9 @@ import fixtures
 from openstack import exceptions
 from oslo_config import cfg
 
-from quintupleo_power.checks import results
-from quintupleo_power.checks import runner
+from quintupleo_power.checks import clouds
 from quintupleo_power.checks import trial
 from quintupleo_power.environments import environment
-from quintupleo_power.environments import failures
 from quintupleo_power.environments import parallel
 from quintupleo_power.environments import progress
 from quintupleo_power.host_cloud import connection
@@ -44,7 +42,7 @@ class TrialTestCase(base.CommandTestCase,
         self.host.neutron_ports.clear()
         self.host.events.clear()
         self.mirror()
-        target = mock.patch.object(runner, 'of_user', autospec=True,
+        target = mock.patch.object(clouds, 'of_user', autospec=True,
                                    side_effect=lambda connect: self.target())
         target.start()
         self.addCleanup(target.stop)
@@ -52,7 +50,7 @@ class TrialTestCase(base.CommandTestCase,
     def target(self):
         """The cloud: what openstacksdk sees, and what the driver sees."""
         region = self.client().cloud_config.get_one('mine')
-        return runner.Cloud(self.cloud, *connection.services(
+        return clouds.Cloud(self.cloud, *connection.services(
             connection.Access('The host cloud', region.get_session(),
                               'RegionOne', 'public')))
 
@@ -198,27 +196,3 @@ class TrialTestCase(base.CommandTestCase,
                          'tiny', progress.Progress(io.StringIO())):
             pass
         self.assertEqual(0, self.cloud.changes)
-
-
-class ResultsTestCase(base.unittest.TestCase):
-
-    def test_what_is_skipped_skips_what_needs_it(self):
-        def fails(facts):
-            raise failures.Failure('one\ntwo')
-
-        judge = results.passed
-        found = list(results.run([
-            results.Check('a', fails, judge),
-            results.Check('b', lambda facts: 'x', judge, ('a',)),
-            results.Check('c', lambda facts: 'x', judge, ('b',)),
-            results.Check('d', lambda facts: 'x', judge)], {}))
-        self.assertEqual(
-            [('a', 'fail', 'one; two'), ('b', 'skipped', 'needs a'),
-             ('c', 'skipped', 'needs b'), ('d', 'pass', 'x')],
-            [(each.check, each.verdict.result, each.verdict.found)
-             for each in found])
-
-    def test_mistakes_of_our_own_are_not_results(self):
-        with self.assertRaises(ZeroDivisionError):
-            list(results.run([results.Check(
-                'a', lambda facts: 1 / 0, results.passed)], {}))
