@@ -461,7 +461,7 @@ class QuintupleoManagement(base.ManagementInterface):
         purpose='removing virtual media that are not needed any more',
         spacing=_INTERVAL,
         filters={'reserved': False},
-        predicate=virtual_media.is_left,
+        predicate=virtual_media.is_stale,
         predicate_extra_fields=('driver_internal_info', 'provision_state'),
         shared_task=False)
     def _remove_left(self, task, manager, context):
