@@ -149,7 +149,7 @@ def _made(task, boot_mode, kernel, ramdisk, line, **arguments):
 
 
 def _files(task):
-    """Return what is on the ISO beside the ramdisk: {content or path: name}."""
+    """Return the files beside the ramdisk: {content or path: name on it}."""
     files = {}
     if CONF.agent.api_ca_file:
         files[CONF.agent.api_ca_file] = _CA_FILE
