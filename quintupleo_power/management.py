@@ -118,7 +118,7 @@ class QuintupleoManagement(base.ManagementInterface):
             raise exception.InvalidParameterValue(
                 f"Node {task.node.uuid}: boot device '{device}' is not "
                 f"supported, only {' and '.join(DEVICES)}")
-        boot_device.record(task.node, DEVICES[device], persistent)
+        boot_device.set_wished(task.node, DEVICES[device], persistent)
         LOG.debug('Node %(node)s boots from %(device)s next, %(how)s',
                   {'node': task.node.uuid, 'device': device,
                    'how': 'and from then on' if persistent else 'once'})

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``driver_info`` of a node may hold, parsed into one value."""
+"""The settings of a node: what ``driver_info`` may hold, parsed."""
 
 import dataclasses
 import re
 import uuid
 
 from ironic.common import exception
+from ironic import objects
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
@@ -61,14 +62,7 @@ _REGION_NAME = re.compile(r'[^{}]+')
 
 @dataclasses.dataclass(frozen=True)
 class DriverInfo:
-    """A node's settings.
-
-    :ivar node_uuid: the node, for messages.
-    :ivar server: UUID or name of the server.
-    :ivar credentials: how to enter its host cloud.
-    :ivar rescue_image: UUID or name, or None for the configured image.
-    :ivar empty_image: UUID or name, or None for the usual one.
-    """
+    """A node's settings; server and images are UUIDs or names."""
 
     node_uuid: str
     server: str
@@ -77,11 +71,9 @@ class DriverInfo:
     empty_image: str | None = None
 
 
-def parse(node):
-    """Read and check a node's ``driver_info``; asks no cloud.
+def parse(node: 'objects.Node') -> DriverInfo:
+    """Read and check a node's ``driver_info``, without a request.
 
-    :param node: an Ironic node.
-    :returns: a :class:`DriverInfo`.
     :raises: MissingParameterValue if a required key is missing.
     :raises: InvalidParameterValue if a value is wrong or keys contradict
         each other.
@@ -103,14 +95,12 @@ def parse(node):
         empty_image=_reference(_text(node, 'quintupleo_empty_image')))
 
 
-def console_type(node):
-    """Read and check which console a node is to have; asks no cloud.
+def console_type(node: 'objects.Node') -> str:
+    """Return the key of :data:`consoles.PROTOCOLS` that a node is to have.
 
-    It is no part of :func:`parse`: a mistake in it must not keep a machine
-    from being powered on.
+    It is not part of :func:`parse`: a mistake in it must not keep a node from
+    being powered on.
 
-    :param node: an Ironic node.
-    :returns: a key of :data:`host_cloud.consoles.PROTOCOLS`.
     :raises: InvalidParameterValue if there is no such type.
     """
     wanted = _text(node, 'quintupleo_console_type') or consoles.DEFAULT
@@ -122,7 +112,7 @@ def console_type(node):
 
 
 def _reference(value):
-    """Give a UUID its usual form; it becomes part of a path."""
+    # A UUID becomes part of a path: in its usual form.
     if value and uuidutils.is_uuid_like(value):
         return str(uuid.UUID(value))
     return value
@@ -139,11 +129,11 @@ def _text(node, key):
 
 
 def _mistake(value):
-    """Tell what a value of driver_info should be and is not, if anything."""
+    """Return what a value should be and is not, if anything."""
     if value is None:
         return None
     if not isinstance(value, str) or not value.strip():
-        return 'a text that is not empty'
+        return 'a string that is not empty'
     if len(value) > _LONGEST or not value.isprintable():
         return f'at most {_LONGEST} printable characters'
     return None
