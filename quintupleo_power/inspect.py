@@ -101,8 +101,8 @@ def _read(host, server):
 
 
 def _add_traits(task, found):
-    kept = objects.TraitList.get_by_node_id(task.context, task.node.id)
-    for name in sorted(found.valid_traits - set(kept.get_trait_names())):
+    present = objects.TraitList.get_by_node_id(task.context, task.node.id)
+    for name in sorted(found.valid_traits - set(present.get_trait_names())):
         objects.Trait(task.context, node_id=task.node.id, trait=name).create()
     invalid = sorted(set(found.traits) - found.valid_traits)
     if invalid:

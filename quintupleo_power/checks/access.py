@@ -105,14 +105,14 @@ def _judge_rates(rates):
 
 def _judge_clocks(skews):
     # Seconds that each service is ahead, None where it does not say.
-    known = {whose: skew for whose, skew in skews.items()
+    reported = {whose: skew for whose, skew in skews.items()
              if skew is not None}
-    if not known:
+    if not reported:
         return results.warned(
             'the services do not report the time', 'compare the clocks of '
             'both sides, as tokens and lists of changes go by them')
-    whose = max(known, key=lambda each: abs(known[each]))
-    skew = known[whose]
+    whose = max(reported, key=lambda each: abs(reported[each]))
+    skew = reported[whose]
     found = '%s is %.0f s %s' % (whose, abs(skew),
                                  'ahead' if skew > 0 else 'behind')
     if abs(skew) <= _SKEW:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a conductor is set up for the hardware type."""
 
-import dataclasses
-
 from oslo_config import cfg
 
 from quintupleo_power.checks import results
@@ -32,29 +30,12 @@ class ConfigurationError(Exception):
     """The files cannot be read; the text says why."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What the files say.
-
-    :ivar hardware_types: ``enabled_hardware_types``, None if it is not set.
-    :ivar interfaces: ``enabled_<name>_interfaces`` by name, None for those
-        that are not set.
-    """
-
-    hardware_types: list[str] | None
-    interfaces: dict[str, list[str] | None]
-    power_state_change_timeout: int
-    sync_power_state_interval: int
-    action_timeout: int
-    server_list_max_age: float
-
-
 def usual_files() -> list[str]:
     """Return the paths of the files that a conductor reads by default."""
     return cfg.find_config_files(project='ironic', prog='ironic-conductor')
 
 
-def load(files: list[str]) -> Settings:
+def load(files: list[str]) -> cfg.ConfigOpts:
     """Read a conductor's configuration, and make the driver's code use it.
 
     Ironic itself need not be installed.
@@ -63,27 +44,21 @@ def load(files: list[str]) -> Settings:
     """
     try:
         cfg.CONF([], default_config_files=files, default_config_dirs=[])
-        found = cfg.ConfigOpts()
-        found.register_opts([
+        conf = cfg.ConfigOpts()
+        conf.register_opts([
             cfg.ListOpt('enabled_hardware_types'),
             *(cfg.ListOpt(_option(name))
               for name in (*_REQUIRED, *_OPTIONAL))])
-        found.register_opts([
+        conf.register_opts([
             cfg.IntOpt('power_state_change_timeout', default=_STATE_TIMEOUT),
             cfg.IntOpt('sync_power_state_interval',
                        default=_SYNC_INTERVAL)], group='conductor')
-        found([], default_config_files=files, default_config_dirs=[])
+        conf.register_opts(quintupleo_conf.opts, group=GROUP)
+        conf([], default_config_files=files, default_config_dirs=[])
         # oslo.config checks a value when it is read.
-        for opt in quintupleo_conf.opts:
-            cfg.CONF[GROUP][opt.dest]
-        return Settings(
-            found.enabled_hardware_types,
-            {name: found[_option(name)]
-             for name in (*_REQUIRED, *_OPTIONAL)},
-            found.conductor.power_state_change_timeout,
-            found.conductor.sync_power_state_interval,
-            cfg.CONF[GROUP].action_timeout,
-            cfg.CONF[GROUP].server_list_max_age)
+        for group in (conf, conf.conductor, conf[GROUP]):
+            dict(group)
+        return conf
     except (cfg.Error, ValueError) as exc:
         raise ConfigurationError(
             f'The configuration of the conductor in {", ".join(files)} '
@@ -94,16 +69,16 @@ def _option(name):
     return f'enabled_{name}_interfaces'
 
 
-def checks(settings: Settings) -> list[results.Check]:
+def checks(conf: cfg.ConfigOpts) -> list[results.Check]:
     """Return the checks of a configuration."""
-    return [results.Check(f'conductor: {name}', lambda facts: settings, judge)
+    return [results.Check(f'conductor: {name}', lambda facts: conf, judge)
             for name, judge in (('hardware type', _judge_hardware_type),
                                 ('interfaces', _judge_interfaces),
                                 ('times', _judge_times))]
 
 
-def _judge_hardware_type(settings):
-    enabled = settings.hardware_types
+def _judge_hardware_type(conf):
+    enabled = conf.enabled_hardware_types
     if DRIVER in (enabled or ()):
         return results.passed(f'{DRIVER} is enabled')
     return results.failed(
@@ -113,10 +88,11 @@ def _judge_hardware_type(settings):
         'conductor')
 
 
-def _judge_interfaces(settings):
+def _judge_interfaces(conf):
+    enabled = {name: conf[_option(name)] for name in (*_REQUIRED, *_OPTIONAL)}
     # Ironic chooses what is not set.
-    lacking = [name for name, enabled in settings.interfaces.items()
-               if enabled is not None and DRIVER not in enabled]
+    lacking = [name for name, drivers in enabled.items()
+               if drivers is not None and DRIVER not in drivers]
     if not lacking:
         return results.passed('those of quintupleo are enabled')
     advice = (f'add {DRIVER} to [DEFAULT]'
@@ -129,29 +105,28 @@ def _judge_interfaces(settings):
         _OPTIONAL[name] for name in lacking), advice)
 
 
-def _judge_times(settings):
+def _judge_times(conf):
+    ours, ironic = conf[GROUP], conf.conductor
     mistakes = {}
-    if settings.action_timeout <= CLEAN_SHUTDOWN:
-        mistakes[f'[{GROUP}]action_timeout is {settings.action_timeout} s, '
+    if ours.action_timeout <= CLEAN_SHUTDOWN:
+        mistakes[f'[{GROUP}]action_timeout is {ours.action_timeout} s, '
                  'and a clean shutdown alone may take '
                  f'{CLEAN_SHUTDOWN} s'] = f'set [{GROUP}]action_timeout to 300'
-    sync_interval = settings.sync_power_state_interval
-    if 0 < sync_interval <= settings.server_list_max_age:
-        mistakes[f'a list of servers may be {settings.server_list_max_age:g} '
+    if 0 < ironic.sync_power_state_interval <= ours.server_list_max_age:
+        mistakes[f'a list of servers may be {ours.server_list_max_age:g} '
                  'seconds old, which is no less than the time from one power '
-                 f'sync to the next ({sync_interval} s): changes '
-                 'are seen a pass late'] = (
+                 f'sync to the next ({ironic.sync_power_state_interval} s): '
+                 'changes are seen a pass late'] = (
             f'set [{GROUP}]server_list_max_age to less than '
             '[conductor]sync_power_state_interval')
-    state_timeout = settings.power_state_change_timeout
-    if state_timeout < _SHORTEST_STATE_TIMEOUT:
+    if ironic.power_state_change_timeout < _SHORTEST_STATE_TIMEOUT:
         mistakes['[conductor]power_state_change_timeout is '
-                 f'{state_timeout} s, and a host cloud may report '
-                 '15 s late that a guest has switched itself off'] = (
-            'set [conductor]power_state_change_timeout to 60')
+                 f'{ironic.power_state_change_timeout} s, and a host cloud '
+                 'may report 15 s late that a guest has switched itself '
+                 'off'] = 'set [conductor]power_state_change_timeout to 60'
     if not mistakes:
         return results.passed(
-            f'action_timeout {settings.action_timeout} s, '
-            f'server_list_max_age {settings.server_list_max_age:g} s')
+            f'action_timeout {ours.action_timeout} s, '
+            f'server_list_max_age {ours.server_list_max_age:g} s')
     return results.warned('; '.join(mistakes),
                           '; '.join(mistakes.values()))

@@ -119,16 +119,16 @@ def _judge_shutdown(read):
     if not slow:
         return results.passed('os_shutdown_timeout=0: a power off is a cut')
     seconds = max(slow.values())
-    told = (f'a power off, and a network boot of a running server, takes '
+    text = (f'a power off, and a network boot of a running server, takes '
             f'up to {seconds} s with {", ".join(slow)}')
     advice = ('run "openstack image set --property os_shutdown_timeout=0 '
               '<image>" and make the servers again, which keep what the '
               'image had')
     if seconds >= action_timeout:
         return results.failed(
-            f'{told}, and the driver gives up after {action_timeout} s',
+            f'{text}, and the driver gives up after {action_timeout} s',
             advice)
-    return results.warned(told, advice)
+    return results.warned(text, advice)
 
 
 def shutdown(value: str | int | None) -> int:

@@ -20,7 +20,7 @@ AGENT_RAM = 2048
 def checks(project: host_project.Project,
            read_quota: abc.Callable[[], dict],
            flavor: str | None = None) -> abc.Iterator[results.Check]:
-    """Yield the checks of what is left of the project's quota.
+    """Yield the checks of what the project's quota still allows.
 
     :param read_quota: returns what :func:`quota.read` does.
     :param flavor: identifier or name of the flavor of a server to be made.
@@ -28,16 +28,16 @@ def checks(project: host_project.Project,
     if flavor:
         yield results.Check(FLAVOR, lambda facts: project.flavor(flavor),
                             judge_flavor, (access.COMPUTE,))
-    known: dict = {}
+    usage: dict = {}
 
     def read(facts, what):
-        if not known:
-            known.update(read_quota())
-            usage = project.image_usage()
-            if usage:
-                known[_IMAGES] = usage
+        if not usage:
+            usage.update(read_quota())
+            images = project.image_usage()
+            if images:
+                usage[_IMAGES] = images
         return quota.compare({what: _needed(what, facts.get(FLAVOR))},
-                             known)[0]
+                             usage)[0]
 
     for what in _WANTED:
         yield results.Check(

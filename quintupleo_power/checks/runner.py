@@ -4,6 +4,8 @@
 from collections import abc
 import dataclasses
 
+from oslo_config import cfg
+
 from quintupleo_power.checks import access
 from quintupleo_power.checks import clouds
 from quintupleo_power.checks import conductor
@@ -72,7 +74,7 @@ class Wishes:
 
 
 def run(target: clouds.Cloud | clouds.NoCloud, wishes: Wishes,
-        settings: conductor.Settings | None = None,
+        settings: cfg.ConfigOpts | None = None,
         trial: trials.Trial | None = None) -> abc.Iterator[results.Finding]:
     """Check a cloud.
 

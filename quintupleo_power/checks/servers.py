@@ -173,13 +173,13 @@ def _judge_security(ports):
     advice = '; '.join(
         'run "openstack port set --no-security-group '
         f'--disable-port-security {port.id}"' for port in filtered)
-    told = 'Neutron filters what goes through ' + ', '.join(
+    text = 'Neutron filters what goes through ' + ', '.join(
         port.mac for port in filtered)
     if len(filtered) == len(ports):
         return results.failed(
-            f"{told}: Ironic's DHCP does not come through", advice)
+            f"{text}: Ironic's DHCP does not come through", advice)
     if filtered:
-        return results.warned(told, f'boot from another card, or {advice}')
+        return results.warned(text, f'boot from another card, or {advice}')
     if any(port.security is None for port in ports):
         return results.warned(
             'Neutron does not report whether it filters',

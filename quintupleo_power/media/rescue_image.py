@@ -32,7 +32,11 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
         HostCloudError.
     """
     if device is transitions.Device.CDROM:
-        return virtual_media.image(node)
+        image = virtual_media.inserted(node)
+        if image is None:
+            raise transitions.Refused('There are no virtual media to boot '
+                                      'from: attach an ISO first')
+        return image
     name, reference = setting('rescue_image', node, info, host, server)
     try:
         return host.rescue_image(reference)

@@ -61,38 +61,26 @@ def inserted(node: 'objects.Node') -> str | None:
     return (node.driver_internal_info.get(KEY) or {}).get('image')
 
 
-def image(node: 'objects.Node') -> str:
-    """Return the UUID of the image in a node's drive.
-
-    :raises: Refused if the drive is empty.
-    """
-    found = inserted(node)
-    if found is None:
-        raise transitions.Refused(
-            'There are no virtual media to boot from: attach an ISO first')
-    return found
-
-
 def is_stale(node: 'objects.Node') -> bool:
     """Return whether an unlocked node has an ISO that it does not need.
 
     :param node: a node, or as much of it as a periodic task has.
     """
-    kept = (node.driver_internal_info or {}).get(KEY)
-    if not kept:
+    media = (node.driver_internal_info or {}).get(KEY)
+    if not media:
         return False
     # None also for what another release of the driver has an ISO for.
-    needed = _NEEDED.get(kept['purpose'])
+    needed = _NEEDED.get(media['purpose'])
     # Without an image, it was being made or removed when something failed.
-    return kept['image'] is None or (
+    return media['image'] is None or (
         needed is not None and node.provision_state not in needed)
 
 
 def require_free(node: 'objects.Node') -> None:
     """Raise InvalidParameterValue if Ironic itself needs a node's drive."""
-    kept = node.driver_internal_info.get(KEY)
-    if kept and not is_stale(node) and (
-            kept['purpose'] != Purpose.USER.value):
+    media = node.driver_internal_info.get(KEY)
+    if media and not is_stale(node) and (
+            media['purpose'] != Purpose.USER.value):
         raise exception.InvalidParameterValue(
             f'Node {node.uuid}: in its only CD-ROM drive is the ISO that '
             f"Ironic needs in provision state '{node.provision_state}': try "
