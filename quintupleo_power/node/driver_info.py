@@ -18,12 +18,11 @@ from quintupleo_power.host_cloud import consoles
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
 
-REQUIRED_PROPERTIES = {
+_SECRET_KEY = 'quintupleo_application_credential_secret'  # nosec B105
+COMMON_PROPERTIES = {
     'quintupleo_server': (
         'UUID of the Nova server that plays the node, or its name if it is '
         'unique in the project. Required.'),
-}
-OPTIONAL_PROPERTIES = {
     'quintupleo_cloud': (
         "Entry of the conductor's clouds.yaml for the host cloud. Default: "
         'the [quintupleo] section. Optional.'),
@@ -34,6 +33,8 @@ OPTIONAL_PROPERTIES = {
     'quintupleo_application_credential_id': (
         'Application credential to use for this node instead of the '
         'configured credentials. Optional.'),
+    _SECRET_KEY: (
+        'Secret of that application credential. Optional.'),
     'quintupleo_region_name': (
         'Region of the host cloud. Default: the configured one. Optional.'),
     'quintupleo_rescue_image': (
@@ -43,10 +44,6 @@ OPTIONAL_PROPERTIES = {
         'UUID or name of the image that a wiped disk is made from, instead '
         'of [quintupleo]empty_image_bios or empty_image_uefi. Optional.'),
 }
-_SECRET_KEY = 'quintupleo_application_credential_secret'  # nosec B105
-OPTIONAL_PROPERTIES[_SECRET_KEY] = (
-    'Secret of that application credential. Optional.')
-COMMON_PROPERTIES = REQUIRED_PROPERTIES | OPTIONAL_PROPERTIES
 CONSOLE_PROPERTIES = COMMON_PROPERTIES | {
     'quintupleo_console_type': (
         'Type of the console that the host cloud is asked for: '
