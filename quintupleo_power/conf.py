@@ -125,7 +125,7 @@ def _session_opts():
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return the options for oslo.config's sample generator."""
-    listed = {}
+    listed: dict[str, cfg.Opt] = {}
     for opt in opts + _session_opts() + [
             loading.get_auth_common_conf_options()[0]]:
         listed.setdefault(opt.dest, opt)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the images are there, and fit."""
 
+from typing import Any
+
 from oslo_config import cfg
 
 from quintupleo_power.checks import access
@@ -131,7 +133,7 @@ def _judge_shutdown(read):
     return results.warned(text, advice)
 
 
-def shutdown(value: str | int | None) -> int:
+def shutdown(value: Any) -> int:
     """Return for how many seconds Nova waits for a guest to shut down.
 
     :param value: ``os_shutdown_timeout`` of its image; Nova's default is

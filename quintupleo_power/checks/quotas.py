@@ -2,6 +2,7 @@
 """Whether the project's quota allows one more server, and its flavor fits."""
 
 from collections import abc
+import functools
 
 from quintupleo_power.checks import access
 from quintupleo_power.checks import results
@@ -41,7 +42,7 @@ def checks(project: host_project.Project,
 
     for what in _WANTED:
         yield results.Check(
-            f'quota: {what}', lambda facts, what=what: read(facts, what),
+            f'quota: {what}', functools.partial(read, what=what),
             lambda cost: _judge_quota(cost, is_wanted=bool(flavor)),
             (access.CREDENTIALS, *([FLAVOR] if flavor else ())))
 

@@ -66,7 +66,7 @@ def check(node: 'objects.Node', version: tuple[int, int],
 def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
                   cards: list[interfaces.Interface]) -> None:
     """Raise InvalidParameterValue if Nova's own network data differs."""
-    addresses = {card.mac: card.addresses for card in cards}
+    addresses: dict = {card.mac: card.addresses for card in cards}
     try:
         macs = {link['id']: link.get('ethernet_mac_address', '').lower()
                 for link in drive.network_data.get('links') or ()}
@@ -99,7 +99,7 @@ def members(node: 'objects.Node', version: tuple[int, int],
     :param drive: an empty one to reset what the last one has set.
     :param key_name: name of the key pair of its SSH key.
     """
-    found = {}
+    found: dict = {}
     if version >= _KEY_NAME:
         found['key_name'] = key_name
     if version >= _USER_DATA:
