@@ -111,11 +111,11 @@ def entry_bytes(admin, nodes):
              for node in nodes]
     # Signs in.
     host = cloud.get(infos[0].credentials)
-    host.server(infos[0].server)
+    host.servers.get(infos[0].server)
     gc.collect()
     tracemalloc.start()
     for info in infos:
-        host.watch(info.server)
+        host.servers.get_cached(info.server)
     gc.collect()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -36,8 +36,6 @@ from oslo_utils import timeutils
 
 from quintupleo_power import compat
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
-from quintupleo_power.node import driver_info
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -49,9 +47,6 @@ NEXT = 'next'
 
 # Seconds after a failure in which the periodic task looks for its log.
 SOUGHT_FOR = 900
-
-# Ironic has just read the server when it powers a machine off.
-READING_MAX_AGE = 1.0
 
 # What failed in a state, in words for the name of a file.
 FAILED = {
@@ -177,10 +172,8 @@ def _keep(node, activity):
 
 
 def _read(node):
-    info = driver_info.parse(node)
-    with exceptions.translated(info):
-        host = cloud.get(info.credentials)
-        return host.console_log(host.server(info.server, READING_MAX_AGE))
+    with exceptions.host_cloud(node) as (info, host):
+        return host.consoles.log(host.servers.get(info.server))
 
 
 def _archive(text):

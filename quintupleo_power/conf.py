@@ -32,16 +32,12 @@ opts = [
         'server_list_max_age',
         default=30.0, min=0,
         help='Age in seconds up to which a list of the servers may serve '
-             'whatever looks at a node without being about to change it: '
-             'power sync, node health, boot mode. One list then serves all '
-             'nodes of a pass; with fewer seconds than a pass takes there '
-             'are more of them. A list that takes long serves for twice '
-             'as long as it took. A change is told to Ironic only after '
-             'another look at that server. A power off, a power on from disk '
-             'and a reboot by a rescue or an unrescue go by what was read in '
-             'ten times as many seconds, as Nova refuses what does not fit '
-             'any more. 0 reads each time, as validation on demand always '
-             'does.'),
+             'what reads a node without being about to change it: power '
+             'sync, node health, boot mode. One list then serves all nodes '
+             'of a pass; with fewer seconds than a pass takes there are more '
+             'of them. A change is reported to Ironic only after another '
+             'reading of that server. 0 reads each time, as validation and '
+             'power requests always do.'),
     cfg.IntOpt(
         'action_timeout',
         default=300, min=1,
@@ -70,8 +66,8 @@ opts = [
     cfg.FloatOpt(
         'poll_interval',
         default=2.0, min=0.1,
-        help='Longest time in seconds between two looks at a server whose '
-             'action is under way. Looks are closer together around the time '
+        help='Longest time in seconds between two polls of a server whose '
+             'action is under way. Polls are closer together around the time '
              'that the same action took before.'),
     *(cfg.StrOpt(
         f'{kind}_network',

@@ -9,12 +9,11 @@ from ironic.conductor import utils as conductor_utils
 from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import course
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
+from quintupleo_power import executor
+from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power import interrupted
-from quintupleo_power.node import driver_info
+from quintupleo_power.node import pending_request
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import empty_image
 from quintupleo_power.rebuild import server_fields
@@ -28,12 +27,12 @@ def wipe(task):
     """Give a node an empty disk and leave it powered off.
 
     :param task: a TaskManager instance with an exclusive lock.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server has more than Nova wipes, or
         was not wiped.
     """
-    _empty(task, 'wipe_disk', cloud.HostCloud.wipe_obstacle)
+    _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
 
 
 def clear_instance_data(task):
@@ -42,45 +41,45 @@ def clear_instance_data(task):
     What an agent has erased before may be more than a rebuild wipes.
 
     :param task: a TaskManager instance with an exclusive lock.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
     if server_fields.was_noted(task.node):
-        _empty(task, 'clear_instance_data', cloud.HostCloud.rebuild_obstacle)
+        _empty(task, 'clear_instance_data',
+               capabilities.Capabilities.rebuild_obstacle)
 
 
-def rebuild(task, step, argument):
+def rebuild(task, step, body):
     """Rebuild a node's server and leave it powered off.
 
     :param task: a TaskManager instance with an exclusive lock.
     :param step: the name of the step, for messages.
-    :param argument: function of (node, info, host, server) that returns the
+    :param body: function of (node, info, host, server) that returns the
         members of Nova's ``rebuild``, ``imageRef`` among them.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
-    carry_out(task, step, transitions.Request.REBUILD, argument)
+    carry_out(task, step, transitions.Request.REBUILD, body)
 
 
-def carry_out(task, step, request, argument):
+def carry_out(task, step, request, body):
     """Do what leaves a node powered off, within [quintupleo]image_timeout.
 
     :param task: a TaskManager instance with an exclusive lock.
     :param step: the name of the step, for messages.
     :param request: a :class:`transitions.Request`.
-    :param argument: see :func:`course.fulfil`.
+    :param body: see :func:`executor.run`.
     :returns: the :class:`host_cloud.servers.Server` afterwards.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong.
     :raises: DriverOperationError if the server did not get there.
     """
     node = task.node
-    with interrupted.recorded(node, step):
-        server = course.fulfil(
-            node, request, CONF[GROUP].image_timeout,
-            course.NEVER, argument)
+    with pending_request.kept(node, step):
+        server = executor.run(
+            node, request, CONF[GROUP].image_timeout, body)
         node.power_state = states.POWER_OFF
     # Unlike a power request, a step saves this by itself: power sync would
     # otherwise force the state from before it.
@@ -90,7 +89,7 @@ def carry_out(task, step, request, argument):
 
 def _empty(task, step, obstacle_of):
     def members(node, info, host, server):
-        obstacle = obstacle_of(host, server)
+        obstacle = obstacle_of(host.capabilities, server)
         if obstacle:
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) cannot be wiped: '
@@ -114,14 +113,14 @@ def snapshot(task, name):
 
     :param task: a TaskManager instance with an exclusive lock.
     :param name: what to call it.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :raises: MissingParameterValue or InvalidParameterValue if the name or a
+        setting is missing or wrong.
     :raises: DriverOperationError if it was not made.
     """
-    info, host = _enter(task, name)
+    _require_name(task.node, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
-    with exceptions.translated(info):
-        server = host.server(info.server)
+    with exceptions.host_cloud(task.node) as (info, host):
+        server = host.servers.get(info.server)
         host.snapshots.prepare(server, name)
     runs = transitions.situation(server.state) in _RUNS
     try:
@@ -129,7 +128,7 @@ def snapshot(task, name):
             task, 'snapshot', transitions.Request.SNAPSHOT,
             lambda node, info, host, server: host.snapshots.body(
                 server, name))
-        with exceptions.translated(info):
+        with exceptions.host_cloud(task.node) as (_, host):
             host.snapshots.finish(server, name, deadline)
     finally:
         if runs:
@@ -144,44 +143,40 @@ def restore(task, name):
     """Bring a node's disks back to a snapshot and leave it powered off.
 
     :param task: a TaskManager instance with an exclusive lock.
-    :param name: what it is called.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :param name: the name of the snapshot.
+    :raises: MissingParameterValue or InvalidParameterValue if the name or a
+        setting is missing or wrong.
     :raises: DriverOperationError if there is no such snapshot, or the disks
         were not brought back.
     """
-    info, host = _enter(task, name)
+    _require_name(task.node, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
-    with exceptions.translated(info):
-        found = host.snapshots.require(host.server(info.server), name)
+    with exceptions.host_cloud(task.node) as (info, host):
+        found = host.snapshots.require(host.servers.get(info.server), name)
     rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
-    with exceptions.translated(info):
+    with exceptions.host_cloud(task.node) as (_, host):
         host.snapshots.restore_volumes(found, deadline)
 
 
 def delete_snapshot(task, name):
-    """Remove a snapshot of a node; one that is not there is no mistake.
+    """Remove a snapshot of a node, if there is one.
 
     :param task: a TaskManager instance.
-    :param name: what it is called.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if a setting or the name is wrong.
+    :param name: the name of the snapshot.
+    :raises: MissingParameterValue or InvalidParameterValue if the name or a
+        setting is missing or wrong.
     :raises: DriverOperationError if something of it stays.
     """
-    info, host = _enter(task, name)
-    with exceptions.translated(info):
-        found = host.snapshots.find(host.server(info.server).id, name)
+    _require_name(task.node, name)
+    with exceptions.host_cloud(task.node) as (info, host):
+        found = host.snapshots.find(host.servers.get(info.server).id, name)
         if found:
             host.snapshots.delete(found)
 
 
-def _enter(task, name):
-    """Check a snapshot's name and connect with the node's host cloud."""
-    info = driver_info.parse(task.node)
+def _require_name(node, name):
     if not isinstance(name, str) or not snapshots.NAMES.fullmatch(name):
         raise exception.InvalidParameterValue(
-            f'Node {task.node.uuid}: the name of a snapshot has up to 40 '
-            'letters, digits, dots, dashes and underscores, and begins with a '
-            'letter or a digit')
-    with exceptions.translated(info):
-        return info, cloud.get(info.credentials)
+            f'Node {node.uuid}: the name of a snapshot has up to 40 letters, '
+            'digits, dots, dashes and underscores, and begins with a letter '
+            'or a digit')

@@ -11,10 +11,27 @@ from ironic.common import exception
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 # Errors about an image name the setting themselves.
 _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
+
+
+@contextlib.contextmanager
+def host_cloud(node, validating=False):
+    """Use the host cloud of a node, with its errors turned into Ironic's.
+
+    :param node: an Ironic node.
+    :param validating: see :func:`translated`.
+    :returns: (the node's :class:`driver_info.DriverInfo`, its
+        :class:`host_cloud.cloud.HostCloud`), as a context.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong, or what :func:`translated` raises.
+    """
+    info = driver_info.parse(node)
+    with translated(info, validating):
+        yield info, cloud.get(info.credentials)
 
 
 @contextlib.contextmanager

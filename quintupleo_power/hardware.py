@@ -3,15 +3,15 @@
 
 from ironic.drivers import generic
 
-from quintupleo_power import boot
 from quintupleo_power import compat
-from quintupleo_power import console
-from quintupleo_power import deploy
 from quintupleo_power import inspect
-from quintupleo_power import management
-from quintupleo_power import network
-from quintupleo_power import power
-from quintupleo_power import vendor
+from quintupleo_power.interfaces import boot
+from quintupleo_power.interfaces import console
+from quintupleo_power.interfaces import deploy
+from quintupleo_power.interfaces import management
+from quintupleo_power.interfaces import network
+from quintupleo_power.interfaces import power
+from quintupleo_power.interfaces import vendor
 
 compat.serve_files_to('quintupleo')
 

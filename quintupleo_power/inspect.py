@@ -13,7 +13,7 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 
@@ -61,11 +61,11 @@ class QuintupleoInspect(base.InspectInterface):
         with exceptions.translated(
                 info, failure=exception.HardwareInspectionFailure):
             host = cloud.get(info.credentials)
-            found = _read(host, host.server(info.server))
+            found = _read(host, host.servers.get(info.server))
             missing = [card for card in found.cards
                        if card.mac not in port_macs]
-            names = host.network_names({card.network_id for card in missing}
-                                       ) if missing else {}
+            names = host.ports.network_names(
+                {card.network_id for card in missing}) if missing else {}
         properties = found.properties(node.properties)
         _add_traits(task, found)
         for card in missing:
@@ -90,14 +90,15 @@ class QuintupleoInspect(base.InspectInterface):
 
 
 def _read(host, server):
-    flavor = host.flavor(server)
+    flavor = host.capabilities.flavor(server)
     return inventory.Inventory(
         server_id=server.id, cpus=flavor.vcpus, memory_mb=flavor.ram,
-        local_gb=host.root_disk(server, flavor),
-        cpu_arch=host.architecture(server, flavor),
-        boot_mode=host.boot_mode(server),
-        secure_boot=host.secure_boot(server),
-        traits=flavor.required_traits, cards=tuple(host.interfaces(server)))
+        local_gb=host.capabilities.root_disk(server, flavor),
+        cpu_arch=host.capabilities.architecture(server, flavor),
+        boot_mode=host.capabilities.boot_mode(server),
+        secure_boot=host.capabilities.secure_boot(server),
+        traits=flavor.required_traits,
+        cards=tuple(host.ports.of_server(server)))
 
 
 def _add_traits(task, found):
@@ -136,7 +137,7 @@ def _warn_of_ignored_macs(node, found):
     for mac in found.ignored_macs:
         _warn(node, (
             f'MAC address {mac} of server {found.server_id} begins with '
-            f'{interfaces.IGNORED_MAC}, as Neutron chooses them, and newer '
+            f'{ports.IGNORED_MAC}, as Neutron chooses them, and newer '
             'releases of ironic-python-agent pass over such a network card: '
             'give the server a port with another MAC address, for example '
             'one that begins with 52:54:00, and inspect again'))

@@ -22,11 +22,12 @@ class Request(enum.Enum):
     SOFT_REBOOT = 'soft reboot'
     REBUILD = 'rebuild'
     SNAPSHOT = 'snapshot'
+    END_RESCUE = 'end of the rescue'
 
     @property
     def ends_on(self):
         """Whether the node is to be powered on when the request is done."""
-        return self not in _ENDS_OFF
+        return self not in (*_ENDS_OFF, Request.END_RESCUE)
 
 
 # Their columns of the table; no boot device changes what they come to.
@@ -132,14 +133,6 @@ _VM_STATE_AFTER = {
     Action.RESCUE: 'rescued',
     Action.UNRESCUE: 'active',
     Action.UNPAUSE: 'active',
-}
-
-# The only vm_states in which Nova takes these.
-_TAKEN_IN = {
-    Action.START: ('stopped',),
-    Action.STOP: ('active', 'error'),
-    Action.RESCUE: ('active', 'stopped', 'error'),
-    Action.UNRESCUE: ('rescued',),
 }
 
 _SITUATIONS = {
@@ -317,6 +310,8 @@ def plan(state, request, device, network_first=False):
     """
     if refusal(state):
         raise Refused(refusal(state))
+    if request is Request.END_RESCUE:
+        return _UNRESCUE + _STOP if state.vm_state == 'rescued' else _NOTHING
     row = TABLE[situation(state)]
     if request in _ENDS_OFF:
         return getattr(row, _ENDS_OFF[request])
@@ -330,32 +325,6 @@ def plan(state, request, device, network_first=False):
     if network_first is None and Action.RESCUE in actions:
         raise Refused(BOOT_NOT_KNOWN)
     return actions
-
-
-def is_certain(state, request, device, network_first=False):
-    """Tell whether Nova contradicts a plan that is made too late.
-
-    It takes an action in some states only. Where each of these has the same
-    plan, that is right if Nova takes its first action, whatever became of the
-    server since its state was read.
-
-    :param state: the :class:`ServerState` that was read.
-    :param request: a :class:`Request`.
-    :param device: the wished :class:`Device`.
-    :param network_first: see :func:`plan`.
-    :returns: True or False; False for an empty plan and for a refusal.
-    """
-    try:
-        actions = plan(state, request, device, network_first)
-    except Refused:
-        return False
-    if state.task_state or not actions or actions[0] not in _TAKEN_IN:
-        return False
-    return all(
-        plan(ServerState(vm_state, power_state), request, device,
-             network_first) == actions
-        for vm_state in _TAKEN_IN[actions[0]]
-        for power_state in (PowerState.RUNNING, PowerState.SHUTDOWN))
 
 
 def leads_to(action, vm_state):
@@ -410,21 +379,6 @@ def is_on(state):
     if now is Situation.VERIFY_RESIZE:
         return state.power_state not in GUEST_OFF
     return None
-
-
-def is_done(state, request):
-    """Tell whether Ironic asks for nothing where a server is in a state.
-
-    It compares the power state with the wished one, and no more: a paused
-    machine that it powers on stays paused.
-
-    :param state: a :class:`ServerState`.
-    :param request: a :class:`Request`.
-    :returns: True or False; False for what is more than a power state.
-    """
-    return (request in (Request.POWER_ON, Request.POWER_OFF,
-                        Request.SOFT_POWER_OFF)
-            and is_on(state) is request.ends_on)
 
 
 def device_in_use(state):

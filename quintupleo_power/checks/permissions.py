@@ -7,7 +7,7 @@ may; without a proof only a trial shows it.
 
 from quintupleo_power.checks import access
 from quintupleo_power.checks import results
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports as host_ports
 from quintupleo_power.host_cloud import project as host_project
 
 PORT_SECURITY, MAC, RESCUE = 'port security', 'MAC addresses', 'rescue'
@@ -46,12 +46,12 @@ def _judge_port_security(read):
 
 
 def _judge_macs(ports):
-    if any(not interfaces.is_ignored(port.mac) for port in ports):
+    if any(not host_ports.is_ignored(port.mac) for port in ports):
         return results.passed('the project has ports whose addresses the '
                               'agent takes')
     return results.warned(
         'nothing shows whether this project may choose MAC addresses; the '
-        f'agent passes over those that begin with {interfaces.IGNORED_MAC}, '
+        f'agent passes over those that begin with {host_ports.IGNORED_MAC}, '
         "as Neutron's own do", _TRY)
 
 

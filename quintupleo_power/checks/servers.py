@@ -14,7 +14,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports as host_ports
 from quintupleo_power.host_cloud import project as host_project
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
@@ -36,18 +36,18 @@ def checks(project: host_project.Project, host: cloud.HostCloud,
     name = f'server {title or reference}'
     need = (name,)
     return [
-        results.Check(name, lambda facts: host.server(reference),
+        results.Check(name, lambda facts: host.servers.get(reference),
                       _judge_server, (access.COMPUTE,)),
         results.Check(f'{name}: network boot',
                       lambda facts: _network_boot(host, facts[name]),
                       _judge_network_boot, (name, access.IMAGES)),
         results.Check(f'{name}: flavor', lambda facts: (
-            host.flavor(facts[name]),
-            host.root_disk(facts[name], host.flavor(facts[name]))),
-            _judge_flavor, need),
+            host.capabilities.flavor(facts[name]),
+            _root_disk(host.capabilities, facts[name])), _judge_flavor, need),
         results.Check(f'{name}: clean shutdown', lambda facts: (
             facts[name].image_id is not None,
-            host.shutdown_timeout(facts[name])), _judge_shutdown, need),
+            host.capabilities.shutdown_timeout(facts[name])),
+            _judge_shutdown, need),
         results.Check(f'{name}: MAC addresses', lambda facts: project.ports(
             facts[name].id), _judge_macs, (name, access.NETWORKS)),
         results.Check(f'{name}: port security', lambda facts: project.ports(
@@ -74,13 +74,17 @@ def _network_boot(host, server):
     """
     if server.network_first:
         return None
-    obstacle = host.rescue_obstacle(server)
+    obstacle = host.capabilities.rescue_obstacle(server)
     if obstacle:
         return obstacle, None, None
-    mode = host.boot_mode(server)
-    image = host.rescue_image(CONF[GROUP][
+    mode = host.capabilities.boot_mode(server)
+    image = host.images.find_rescue_image(CONF[GROUP][
         f'rescue_image_{mode or host_images.BIOS}'])
     return None, mode, image
+
+
+def _root_disk(capabilities, server):
+    return capabilities.root_disk(server, capabilities.flavor(server))
 
 
 def _console_types(host, server):
@@ -93,7 +97,7 @@ def _console_types(host, server):
     found = []
     for console_type in consoles.PROTOCOLS:
         try:
-            host.console_url(server, console_type)
+            host.consoles.url(server, console_type)
         except errors.NotOffered:
             continue
         except errors.NotFound:
@@ -157,7 +161,7 @@ def _judge_macs(ports):
     if not ports:
         return results.failed('it has no network card', _ANOTHER_PORT)
     ignored = [port.mac for port in ports
-               if interfaces.is_ignored(port.mac)]
+               if host_ports.is_ignored(port.mac)]
     if not ignored:
         return results.passed(', '.join(port.mac for port in ports))
     found = f'the agent passes over {", ".join(ignored)}'

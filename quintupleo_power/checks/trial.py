@@ -89,9 +89,9 @@ class Trial:
                 quotas.FLAVOR)),
             results.Check(POWER, self._switch, _judge_power, need),
             servers.console_check(self._host, SERVER, lambda facts:
-                                  self._host.server(facts[SERVER])),
-            results.Check(LOG, lambda facts: self._host.console_log(
-                self._host.server(facts[SERVER])), _judge_log, need),
+                                  self._host.servers.get(facts[SERVER])),
+            results.Check(LOG, lambda facts: self._host.consoles.log(
+                self._host.servers.get(facts[SERVER])), _judge_log, need),
             results.Check(permissions.RESCUE, self._rescue, _judge_rescue,
                           (SERVER, POWER)),
         ]

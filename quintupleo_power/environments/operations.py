@@ -5,6 +5,7 @@ import time
 
 from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
@@ -26,7 +27,8 @@ class Operations:
         """
         self._compute = compute
         self._timeout = timeout
-        self._actions = actions.Actions(compute, _POLL_INTERVAL)
+        self._actions = actions.Actions(
+            compute, server_cache.ServerCache(compute), _POLL_INTERVAL)
 
     def read(self, server_id):
         """Read a server when nothing is under way on it.
@@ -75,14 +77,11 @@ class Operations:
 
     def _once(self, server_id, plan, argument, deadline):
         server = self._read(server_id, deadline)
-        under_way = None
         for action in plan(server.state):
-            under_way = (
-                self._actions.follow(under_way, action, deadline, argument)
-                if under_way else
-                self._actions.send(server, action, deadline, argument))
-        return (self._actions.see_end(under_way, deadline) if under_way
-                else server)
+            server = self._actions.wait(
+                self._actions.send(server, action, deadline, argument),
+                deadline)
+        return server
 
     def _read(self, server_id, deadline):
         return self._actions.settle(

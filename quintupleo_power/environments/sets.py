@@ -16,7 +16,7 @@ from quintupleo_power.environments import mark
 from quintupleo_power.environments import operations
 from quintupleo_power.environments import parallel
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import records
+from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power import transitions
 
@@ -167,7 +167,8 @@ class Sets:
     def _has_booted(self, before, now):
         """Whether a stopped server has run before its image was begun."""
         known = (before.updated or '')[:_SECOND]
-        rows = records.since(self._compute, now, known) if known else []
+        rows = (instance_actions.since(self._compute, now, known) if known
+                else [])
         for row in rows:
             if row['action'] == 'createImage':
                 return False

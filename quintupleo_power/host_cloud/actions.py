@@ -3,34 +3,32 @@
 
 import contextlib
 import dataclasses
-import functools
 import threading
 import time
 
 from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import looks
-from quintupleo_power.host_cloud import pace
-from quintupleo_power.host_cloud import records
+from quintupleo_power.host_cloud import instance_actions
+from quintupleo_power.host_cloud import poll_schedule
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
 
 _BODIES = {
-    transitions.Action.START: lambda argument: {'os-start': None},
-    transitions.Action.STOP: lambda argument: {'os-stop': None},
-    transitions.Action.HARD_REBOOT: lambda argument: {
+    transitions.Action.START: lambda body: {'os-start': None},
+    transitions.Action.STOP: lambda body: {'os-stop': None},
+    transitions.Action.HARD_REBOOT: lambda body: {
         'reboot': {'type': 'HARD'}},
-    transitions.Action.SOFT_REBOOT: lambda argument: {
+    transitions.Action.SOFT_REBOOT: lambda body: {
         'reboot': {'type': 'SOFT'}},
-    transitions.Action.RESCUE: lambda argument: {
-        'rescue': {'rescue_image_ref': argument}},
-    transitions.Action.UNRESCUE: lambda argument: {'unrescue': None},
-    transitions.Action.UNPAUSE: lambda argument: {'unpause': None},
-    transitions.Action.REBUILD: lambda argument: {'rebuild': argument},
-    transitions.Action.SNAPSHOT: lambda argument: {'createImage': argument},
+    transitions.Action.RESCUE: lambda body: {
+        'rescue': {'rescue_image_ref': body}},
+    transitions.Action.UNRESCUE: lambda body: {'unrescue': None},
+    transitions.Action.UNPAUSE: lambda body: {'unpause': None},
+    transitions.Action.REBUILD: lambda body: {'rebuild': body},
+    transitions.Action.SNAPSHOT: lambda body: {'createImage': body},
 }
 
 
@@ -38,36 +36,36 @@ class _NotInTime(Exception):
     """What was waited for did not come; ``args[0]`` was seen last."""
 
 
-def _wait_for(look, is_over, waits, deadline):
-    """Look until something is over, the last time at the deadline.
+def _poll(read, is_over, pauses, deadline):
+    """Read until something is over, the last time at the deadline.
 
-    What passes by itself is passed over; what the host cloud asks for is
-    kept to, but for not looking any more.
+    An error that may pass is passed over. A ``Retry-After`` is kept to, but
+    for the last read.
 
-    :param look: makes one look.
-    :param is_over: tells of what was seen whether it is over.
-    :param waits: yields the seconds between two looks.
+    :param read: the function that reads.
+    :param is_over: a function that tells of what was read whether it is over.
+    :param pauses: the seconds between two reads, an iterator.
     :param deadline: a ``time.monotonic`` value.
-    :returns: what was seen last.
-    :raises: _NotInTime with what was seen last, or with the error.
+    :returns: what was read last.
+    :raises: _NotInTime with what was read last, or with the error.
     """
     while True:
         asked = 0
         try:
-            seen = look()
+            seen = read()
             if is_over(seen):
                 return seen
         except errors.PASSING as exc:
-            seen, asked = exc, min(exc.retry_after, LONGEST_ASKED)
+            seen, asked = exc, min(exc.retry_after, LONGEST_RETRY_AFTER)
         left = deadline - time.monotonic()
         if left <= 0:
             raise _NotInTime(seen)
-        time.sleep(min(max(next(waits), asked), left))
+        time.sleep(min(max(next(pauses), asked), left))
 
 
 # A read of an action under way is worth repeating after this, whatever a
 # proxy before Nova asks for.
-LONGEST_ASKED = 60.0
+LONGEST_RETRY_AFTER = 60.0
 
 _REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
 
@@ -76,8 +74,6 @@ _NMI = 'NMI'
 # state, with the word that Nova's records have for it.
 _ONCE = {**dict.fromkeys(_REBOOTS, 'reboot'),
          transitions.Action.SNAPSHOT: 'createImage'}
-# What Nova takes in the state, too, that it leads to.
-_TAKEN_THERE = (*_REBOOTS, transitions.Action.REBUILD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,28 +95,6 @@ class UnderWay:
     begun_in: str
     was_reached: bool
 
-    @property
-    def leads_to(self):
-        """The ``vm_state`` in which it leaves the server."""
-        return transitions.leads_to(self.action, self.begun_in)
-
-
-@dataclasses.dataclass
-class _Watched:
-    """What looks at a server have shown.
-
-    :ivar server: the :class:`servers.Server` as it was seen last.
-    :ivar looks: how many there were.
-    :ivar shared: whether any was one for many servers.
-    :ivar under_way_at: when the last one before that was answered, a
-        ``time.monotonic`` value; None if there was none.
-    """
-
-    server: servers.Server | None = None
-    looks: int = 0
-    shared: bool = False
-    under_way_at: float | None = None
-
 
 class Actions:
     """Runs actions on the servers of one host cloud."""
@@ -136,19 +110,20 @@ class Actions:
     # the last ones might not be answered in time.
     AT_ONCE = 10
 
-    def __init__(self, compute, poll_interval):
+    def __init__(self, compute, cached, poll_interval):
         """Run actions through a compute service.
 
         :param compute: the compute :class:`service.Service`.
-        :param poll_interval: seconds between two looks at the most.
+        :param cached: the :class:`server_cache.ServerCache` of its servers.
+        :param poll_interval: seconds between two polls at most.
         """
         self._compute = compute
-        self._looks = looks.Looks(compute)
-        self._pace = pace.Pace(poll_interval)
+        self._cached = cached
+        self._schedule = poll_schedule.PollSchedule(poll_interval)
         self._line = threading.Semaphore(self.AT_ONCE)
 
     def settle(self, server, deadline):
-        """Wait until nothing is under way on a server.
+        """Return a server when nothing is under way on it.
 
         :param server: a :class:`servers.Server`.
         :param deadline: a ``time.monotonic`` value.
@@ -160,17 +135,17 @@ class Actions:
             return server
         LOG.info('Waiting for task %(task)s of server %(server)s to end',
                  {'task': task, 'server': server.id})
-        return self._watch(server.id, task, deadline,
-                           self._pace.waits(task)).server
+        return self._cached.complete(
+            self._poll_task(server.id, task, deadline))
 
-    def send(self, server, action, deadline, argument=None):
+    def send(self, server, action, deadline, body=None):
         """Send one action.
 
         :param server: the :class:`servers.Server`, with nothing under way.
         :param action: a :class:`quintupleo_power.transitions.Action`.
         :param deadline: a ``time.monotonic`` value.
-        :param argument: for a rescue the UUID of the image, for a rebuild
-            the members of its body (``imageRef`` among them), for a snapshot
+        :param body: for a rescue the UUID of the image, for a rebuild the
+            members of its body (``imageRef`` among them), for a snapshot
             those of ``createImage``.
         :returns: the :class:`UnderWay`.
         :raises: Conflict if the server is in no state for it,
@@ -181,64 +156,18 @@ class Actions:
             ActionTimeout if too many others were before it,
             or another HostCloudError.
         """
-        request_id = self._send(server, action, deadline, argument)
+        with self._acting(server):
+            request_id = self._send(server, action, deadline, body)
         state = server.state
         return UnderWay(server, action, request_id, time.monotonic(),
                         state.vm_state, transitions.reached(
                             action, state, state.vm_state))
 
-    def follow(self, earlier, action, deadline, argument=None):
-        """Send an action as soon as an earlier one is over.
-
-        Nova takes an action when no other is under way, and refuses it until
-        then: to send it costs no more than to look, and nothing lies between
-        the end of the one and the begin of the other.
-
-        :param earlier: the :class:`UnderWay` of the earlier one.
-        :param action: the next :class:`quintupleo_power.transitions.Action`.
-        :param deadline: a ``time.monotonic`` value.
-        :param argument: see :meth:`send`.
-        :returns: the :class:`UnderWay` of the next one.
-        :raises: what :meth:`send` and :meth:`see_end` raise.
-        """
-        waits = self._pace.waits(earlier.action.value, pace.Place.FOLLOWED)
-        under_way = None
-        with self._looks.waiting(earlier.server.id):
-            for number in range(self.TRIES):
-                # Many look together, which costs less. A rebuild that fails
-                # leaves the server in ERROR, where Nova takes a stop, too.
-                if (self._looks.are_shared() or action in _ONCE
-                        or earlier.action is transitions.Action.REBUILD):
-                    break
-                time.sleep(max(0, min(next(waits),
-                                      deadline - time.monotonic())))
-                try:
-                    request_id = self._send(earlier.server, action, deadline,
-                                            argument)
-                except errors.Conflict:
-                    under_way = time.monotonic() - earlier.begun
-                    continue
-                now = time.monotonic()
-                self._pace.record(earlier.action.value, now - earlier.begun,
-                                  number == 0, pace.Place.FOLLOWED, under_way)
-                before = earlier.leads_to
-                return UnderWay(earlier.server, action, request_id, now,
-                                before, before == transitions.leads_to(
-                                    action, before))
-        seen = self.see_end(earlier, deadline, pace.Place.FOLLOWED, waits,
-                            under_way)
-        return self.send(seen, action, deadline, argument)
-
-    def see_end(self, under_way, deadline, place=pace.Place.ALONE,
-                waits=None, refused_at=None):
-        """See an action end.
+    def wait(self, under_way, deadline):
+        """Wait for the end of an action and prove that it was done.
 
         :param under_way: its :class:`UnderWay`.
         :param deadline: a ``time.monotonic`` value.
-        :param place: its :class:`pace.Place` in the request.
-        :param waits: when to look, if somebody has begun to.
-        :param refused_at: seconds from its begin to when Nova took no other
-            action yet; None if it was not asked.
         :returns: the :class:`servers.Server` after the action.
         :raises: ActionFailed if Nova took it and did not do it,
             ActionTimeout if it did not end in time,
@@ -246,18 +175,15 @@ class Actions:
             or another HostCloudError.
         """
         server, action = under_way.server, under_way.action
-        watched = self._watch(
-            server.id, action.value, deadline,
-            waits or self._pace.waits(action.value, place),
-            functools.partial(_proves_end, under_way))
-        seen, took = watched.server, time.monotonic() - under_way.begun
+        with self._acting(server):
+            seen = self._poll_task(server.id, action.value, deadline,
+                                   under_way.begun)
         doubt = self._doubt(under_way, seen, deadline)
         if action is transitions.Action.REBUILD and not _is_reached(
                 under_way, seen):
             # Nova shows what it has rebuilt of a stopped server as running
             # for a moment; its record ends after the stop.
-            seen = self._watch(server.id, action.value, deadline,
-                               self._pace.waits('event')).server
+            seen = self._poll_task(server.id, 'stop', deadline)
             doubt = doubt and self._doubt(under_way, seen, deadline)
         if not _is_reached(under_way, seen):
             raise errors.ActionFailed(
@@ -266,13 +192,39 @@ class Actions:
                 f"{seen.fault or 'its console log may tell why'}")
         if doubt:
             raise doubt
-        # What it takes among many tells nothing of what one alone takes.
-        if not watched.shared:
-            self._pace.record(
-                action.value, took, watched.looks == 1 and waits is None,
-                place, watched.under_way_at - under_way.begun
-                if watched.under_way_at else refused_at)
-        return seen
+        # No request may fail any more once the action is done.
+        return dataclasses.replace(seen, network_first=server.network_first)
+
+    def run(self, server, action, deadline, body=None):
+        """Send one action and wait for its end.
+
+        See :meth:`send` and :meth:`wait`.
+        """
+        return self.wait(self.send(server, action, deadline, body), deadline)
+
+    @contextlib.contextmanager
+    def _acting(self, server):
+        """Let no reading from before or meanwhile count afterwards."""
+        self._cached.invalidate(server.id)
+        try:
+            yield
+        finally:
+            self._cached.invalidate(server.id)
+
+    def since(self, server, updated):
+        """Return what was done with a server after a reading of it.
+
+        See :func:`instance_actions.since`.
+        """
+        return instance_actions.since(self._compute, server, updated)
+
+    def after(self, server, request_id, updated):
+        """Return what was done with a server after an action.
+
+        See :func:`instance_actions.after`.
+        """
+        return instance_actions.after(self._compute, server, request_id,
+                                      updated)
 
     def inject_nmi(self, server):
         """Send a guest a non-maskable interrupt, once.
@@ -304,7 +256,7 @@ class Actions:
                 f'{failure}; the guest has to run, and the hypervisor of the '
                 'host cloud has to know NMIs')
 
-    def _send(self, server, action, deadline, argument):
+    def _send(self, server, action, deadline, body):
         """Send an action; find one that went out without an answer.
 
         Most are known by the server's state, or do no harm when they are sent
@@ -316,7 +268,7 @@ class Actions:
         try:
             with self._in_line(server, action, deadline):
                 request_id = self._compute.post(
-                    f'/servers/{server.id}/action', _BODIES[action](argument))
+                    f'/servers/{server.id}/action', _BODIES[action](body))
         except errors.NotFound:
             raise servers.not_found(server.id)
         except errors.TooManyRequests:
@@ -343,8 +295,7 @@ class Actions:
                 '[quintupleo]action_timeout gives: the host cloud did not '
                 'answer to others that were sent before')
         try:
-            with self._looks.sending():
-                yield
+            yield
         finally:
             self._line.release()
 
@@ -366,45 +317,42 @@ class Actions:
                   'error': error})
         sure_at = time.monotonic() + self.ARRIVAL_LAG
         try:
-            found = _wait_for(
-                lambda: records.latest(self._compute, server, _ONCE[action]),
+            found = _poll(
+                lambda: instance_actions.latest(self._compute, server,
+                                                _ONCE[action]),
                 lambda found: found or time.monotonic() >= sure_at,
-                self._pace.waits('arrival'), deadline)
+                self._schedule.pauses('arrival'), deadline)
         except (_NotInTime, errors.HostCloudError):
             raise _unknown(server.id, action.value, error)
         if not found:
             raise error
-        if not records.is_later(found[0], server):
+        if not instance_actions.is_later(found[0], server):
             # It may have been the last of the changes that were known.
             raise _unknown(server.id, action.value, error)
         return found[0].get('request_id')
 
-    def _watch(self, server_id, name, deadline, waits, proves=None):
-        """Look at a server until it has no task in progress.
+    def _poll_task(self, server_id, name, deadline, begun=None):
+        """Poll a server until it has no task in progress.
 
-        :param name: what it is that is waited for.
-        :param waits: yields the seconds between two looks.
-        :param proves: see :meth:`looks.Looks.waiting`.
-        :returns: a :class:`_Watched`.
+        :param name: the name of what is waited for.
+        :param begun: when it began, a ``time.monotonic`` value; None if that
+            is not known.
+        :returns: the :class:`servers.Server`.
         """
-        watched, seen_at = _Watched(), None
+        polls = 0
 
-        def look():
-            nonlocal seen_at
-            watched.looks += 1
-            watched.shared |= self._looks.are_shared()
-            seen = self._looks.look(server_id)
-            watched.under_way_at, seen_at = seen_at, time.monotonic()
-            return seen
+        def read():
+            nonlocal polls
+            polls += 1
+            return self._cached.poll(server_id)
 
+        pauses = self._schedule.pauses(name)
         try:
-            with self._looks.waiting(server_id, proves):
-                time.sleep(max(0, min(next(waits),
+            with self._cached.waiting():
+                time.sleep(max(0, min(next(pauses),
                                       deadline - time.monotonic())))
-                watched.server = _wait_for(
-                    look, lambda seen: not seen.state.task_state,
-                    self._pauses(waits), deadline)
-                return watched
+                server = _poll(read, lambda seen: not seen.state.task_state,
+                               pauses, deadline)
         except _NotInTime as late:
             seen = late.args[0]
             raise errors.ActionTimeout(
@@ -413,11 +361,9 @@ class Actions:
                 + (str(seen) if isinstance(seen, Exception) else
                    f'its task is still {seen.state.task_state}, as when its '
                    'compute host is down'))
-
-    def _pauses(self, waits):
-        """Leave the pauses to the looks themselves where they are shared."""
-        while True:
-            yield 0 if self._looks.are_shared() else next(waits)
+        if begun is not None:
+            self._schedule.learn(name, time.monotonic() - begun, polls)
+        return server
 
     def _doubt(self, under_way, seen, deadline):
         """Look whether something proves that an action was done.
@@ -465,11 +411,11 @@ class Actions:
         """
         record, in_time = self._last_record(server, name, word, request_id,
                                             deadline)
-        failure = records.failure(record)
-        if failure or records.has_ended(record):
+        failure = instance_actions.failure(record)
+        if failure or instance_actions.has_ended(record):
             return failure
         if needs_end or not in_time or not (
-                record is None or records.is_row(record)):
+                record is None or instance_actions.is_row(record)):
             raise _unknown(server.id, name,
                            'Nova shows no record that it has ended')
         if record is None:
@@ -487,8 +433,8 @@ class Actions:
         One that shows no event is the last one, too, when it has stayed so
         for :data:`EVENT_LAG`.
 
-        :returns: (what :func:`records.find` returns, whether it is the last
-            one).
+        :returns: (what :func:`instance_actions.find` returns, whether it is
+            the last one).
         :raises: OutcomeUnknown if it cannot be read.
         """
         shown, since = {}, time.monotonic()
@@ -497,30 +443,19 @@ class Actions:
             nonlocal shown, since
             if record != shown:
                 shown, since = record, time.monotonic()
-            return records.has_ended(record) or (
-                not records.events(record)
+            return instance_actions.has_ended(record) or (
+                not instance_actions.events(record)
                 and time.monotonic() - since >= self.EVENT_LAG)
 
         try:
-            return _wait_for(
-                lambda: records.find(self._compute, server, word, request_id),
-                is_over, self._pace.waits('event'), deadline), True
+            return _poll(
+                lambda: instance_actions.find(self._compute, server, word,
+                                              request_id),
+                is_over, self._schedule.pauses('event'), deadline), True
         except _NotInTime as late:
             if isinstance(late.args[0], Exception):
                 raise _unknown(server.id, name, late.args[0])
             return late.args[0], False
-
-
-def _proves_end(under_way, seen):
-    """Whether a reading shows that an action is over, whenever it began.
-
-    Nothing was under way when its plan was read, and Nova would have refused
-    it had somebody else brought the server there since then.
-    """
-    return (seen.read_at >= under_way.server.read_at
-            and under_way.action not in _TAKEN_THERE
-            and not seen.state.task_state and not under_way.was_reached
-            and _is_reached(under_way, seen))
 
 
 def _is_proved(under_way, seen):

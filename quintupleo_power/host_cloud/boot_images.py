@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of one node each, that its server is rescued with as with a CD-ROM.
+"""ISOs that servers are rescued with, each for one node.
 
-Glance's API is that of its reference, "Images". An image is found again by
-its tag, whatever became of who made it.
+An image is found again by its tag, even if the conductor that made it died.
 """
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import uploads
 
 _TAG = 'quintupleo-virtual-media'
@@ -14,52 +14,54 @@ _TAG = 'quintupleo-virtual-media'
 _PROPERTIES = {'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata'}
 
 
-def create(service, owner, maker, boot_mode, path):
-    """Upload an ISO.
+class BootImages:
+    """The ISOs of one project."""
 
-    :param service: the image :class:`service.Service`.
-    :param owner: UUID of the node that it is for.
-    :param maker: identifier of the Ironic that has the node.
-    :param boot_mode: 'bios' or 'uefi'.
-    :param path: path of the ISO.
-    :returns: UUID of the image.
-    :raises: HostCloudError if it is not there as a whole.
-    """
-    properties = dict(_PROPERTIES)
-    if boot_mode == images.UEFI:
-        properties['hw_firmware_type'] = images.UEFI
-    image_id = service.ask('/images', {
-        'name': _tag(owner), 'visibility': 'private',
-        'container_format': 'bare', 'disk_format': 'iso',
-        'tags': [_TAG, _tag(owner), _tag(maker)], **properties}, 'id', str)
-    uploads.upload(service, image_id, path)
-    return image_id
+    def __init__(self, image: service.Service):
+        """Use the image service of a cloud."""
+        self._image = image
 
+    def create(self, node_id: str, ironic_id: str, boot_mode: str,
+               path: str) -> str:
+        """Upload an ISO and return the UUID of its image.
 
-def delete(service, owner):
-    """Delete all images that were made for a node.
+        :param node_id: UUID of the node that it is for.
+        :param ironic_id: identifier of the Ironic that has the node.
+        :param boot_mode: 'bios' or 'uefi'.
+        :param path: path of the ISO.
+        :raises: HostCloudError if it is not there as a whole.
+        """
+        properties = dict(_PROPERTIES)
+        if boot_mode == images.UEFI:
+            properties['hw_firmware_type'] = images.UEFI
+        image_id = self._image.ask('/images', {
+            'name': _tag(node_id), 'visibility': 'private',
+            'container_format': 'bare', 'disk_format': 'iso',
+            'tags': [_TAG, _tag(node_id), _tag(ironic_id)],
+            **properties}, 'id', str)
+        uploads.upload(self._image, image_id, path)
+        return image_id
 
-    :param service: the image :class:`service.Service`.
-    :param owner: UUID of the node.
-    :raises: HostCloudError if one of them may be left.
-    """
-    for image in list(images.read_all(service, tag=_tag(owner))):
-        try:
-            service.delete(f'/images/{image["id"]}')
-        except errors.NotFound:
-            continue
+    def delete(self, node_id: str) -> None:
+        """Delete all ISOs that were uploaded for a node.
 
+        :raises: HostCloudError if one of them may be left.
+        """
+        for image in list(images.read_all(self._image, tag=_tag(node_id))):
+            try:
+                self._image.delete(f'/images/{image["id"]}')
+            except errors.NotFound:
+                continue
 
-def owners(service, maker):
-    """Tell whom an Ironic has made images for that are still there.
+    def nodes(self, ironic_id: str) -> set[str]:
+        """Return the UUIDs of the nodes that an Ironic has ISOs for.
 
-    :param service: the image :class:`service.Service`.
-    :param maker: its identifier.
-    :returns: set of UUIDs of nodes.
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
-    return {str(image.get('name')).removeprefix(_tag(''))
-            for image in images.read_all(service, tag=_tag(maker))}
+        :param ironic_id: identifier of the Ironic.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        return {str(image.get('name')).removeprefix(_tag(''))
+                for image in images.read_all(self._image,
+                                             tag=_tag(ironic_id))}
 
 
 def _tag(name):

@@ -2,6 +2,8 @@
 """Consoles of servers, and what the guests wrote to them."""
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
 
 # The types of Nova's API reference, "Create Console", with their protocols;
 # those whose hypervisors Nova has given up are left out.
@@ -17,67 +19,70 @@ DEFAULT = 'novnc'
 MICROVERSION = (2, 6)
 
 
-def url(compute, server, console_type):
-    """Ask for the URL of a console.
+class Consoles:
+    """The consoles of one project's servers."""
 
-    The URL holds a token that opens the console to whoever has it, for as
-    long as ``[consoleauth]token_ttl`` of the host cloud says: ten minutes by
-    default. It is kept out of keystoneauth's log.
+    def __init__(self, compute: service.Service):
+        """Use the compute service of a cloud."""
+        self._compute = compute
 
-    :param compute: the compute :class:`service.Service`.
-    :param server: the :class:`servers.Server`.
-    :param console_type: a key of :data:`PROTOCOLS`.
-    :returns: the URL.
-    :raises: NotOffered if the host cloud has no console of that type for the
-        server, NotFound if it has none now, or another HostCloudError.
-    """
-    if compute.microversion < MICROVERSION:
-        raise errors.NotOffered(
-            'The compute API of the host cloud is %d.%d, and it takes 2.6 to '
-            'ask for the console of a server: use the console_log of the '
-            'vendor passthru' % compute.microversion)
-    try:
-        console = compute.ask(
-            f'/servers/{server.id}/remote-consoles',
-            {'remote_console': {'protocol': PROTOCOLS[console_type],
-                                'type': console_type}},
-            'remote_console', logged=False)
-    except (errors.BadRequest, errors.NotOffered) as exc:
-        raise errors.NotOffered(
-            f"The host cloud gives no '{console_type}' console of server "
-            f'{server.id} ({exc}): set driver_info/quintupleo_console_type '
-            f'to a type that it has, of {", ".join(PROTOCOLS)}')
-    except errors.NotFound as exc:
-        raise errors.NotFound(
-            f'Server {server.id} has no console as things stand ({exc}): '
-            'power it on and try again')
-    found = console.get('url')
-    if not isinstance(found, str) or not found:
-        raise errors.ServerError(
-            f'The host cloud describes the console of server {server.id} in '
-            'a form that Nova does not have')
-    return found
+    def url(self, server: servers.Server, console_type: str) -> str:
+        """Return the URL of a console.
 
+        It holds a token that opens the console to anybody who has it, for as
+        long as ``[consoleauth]token_ttl`` of the host cloud says: ten minutes
+        by default. It is kept out of keystoneauth's log.
 
-def log(compute, server, lines=None):
-    """Read what the guest has written to its serial console.
+        :param console_type: a key of :data:`PROTOCOLS`.
+        :raises: NotOffered if the host cloud has no console of that type for
+            the server, NotFound if it has none now, or another
+            HostCloudError.
+        """
+        if self._compute.microversion < MICROVERSION:
+            raise errors.NotOffered(
+                'The compute API of the host cloud is %d.%d, and it takes 2.6 '
+                'to ask for the console of a server: use the console_log of '
+                'the vendor passthru' % self._compute.microversion)
+        try:
+            console = self._compute.ask(
+                f'/servers/{server.id}/remote-consoles',
+                {'remote_console': {'protocol': PROTOCOLS[console_type],
+                                    'type': console_type}},
+                'remote_console', logged=False)
+        except (errors.BadRequest, errors.NotOffered) as exc:
+            raise errors.NotOffered(
+                f"The host cloud gives no '{console_type}' console of server "
+                f'{server.id} ({exc}): set driver_info/quintupleo_console_type'
+                f' to a type that it has, of {", ".join(PROTOCOLS)}')
+        except errors.NotFound as exc:
+            raise errors.NotFound(
+                f'Server {server.id} has no console as things stand ({exc}): '
+                'power it on and try again')
+        found = console.get('url')
+        if not isinstance(found, str) or not found:
+            raise errors.ServerError(
+                f'The host cloud describes the console of server {server.id} '
+                'in a form that Nova does not have')
+        return found
 
-    With libvirt that is what it wrote since it was started last, 100 KiB at
-    the most (``MAX_CONSOLE_BYTES`` in ``nova/virt/libvirt/driver.py``).
+    def log(self, server: servers.Server, lines: int | None = None) -> str:
+        """Return what the guest has written to its serial console.
 
-    :param compute: the compute :class:`service.Service`.
-    :param server: the :class:`servers.Server`.
-    :param lines: how many lines of its end; None for all.
-    :returns: the text.
-    :raises: NotFound if there is no console log, or another HostCloudError.
-    """
-    # Nova takes -1, its word for all, for "all but the first line".
-    options = {} if lines is None else {'length': lines}
-    try:
-        return compute.ask(f'/servers/{server.id}/action',
-                           {'os-getConsoleOutput': options}, 'output', str,
-                           logged=False)
-    except errors.NotFound as exc:
-        raise errors.NotFound(
-            f'The host cloud has no console log of server {server.id} '
-            f'({exc})')
+        With libvirt that is what it wrote since it was started last, 100 KiB
+        at most (``MAX_CONSOLE_BYTES`` in ``nova/virt/libvirt/driver.py``).
+
+        :param lines: how many lines of its end; None for all.
+        :raises: NotFound if there is no console log, or another
+            HostCloudError.
+        """
+        # Nova takes -1, its word for all, for "all but the first line".
+        options = {} if lines is None else {'length': lines}
+        try:
+            return self._compute.ask(
+                f'/servers/{server.id}/action',
+                {'os-getConsoleOutput': options}, 'output', str,
+                logged=False)
+        except errors.NotFound as exc:
+            raise errors.NotFound(
+                f'The host cloud has no console log of server {server.id} '
+                f'({exc})')

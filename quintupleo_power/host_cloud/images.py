@@ -5,8 +5,15 @@ import hashlib
 
 from oslo_utils import uuidutils
 
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
+
+# An image's properties hardly ever change; what a rescue does with a stale
+# one is an error of Nova, which makes the driver read it again. Nor does
+# power sync ask at each pass for an image that is gone.
+MAX_AGE = 300.0
 
 BIOS = 'bios'
 UEFI = 'uefi'
@@ -38,6 +45,77 @@ POWER_CUT = {'os_shutdown_timeout': '0'}
 # and for the architecture (nova/objects/image_meta.py).
 _OF_THE_MACHINE = ('hw_', 'os_')
 _OF_GLANCE = ('os_hash_algo', 'os_hash_value', 'os_hidden')
+
+
+class Images:
+    """The images that one project sees."""
+
+    def __init__(self, image: service.Service):
+        """Use the image service of a cloud."""
+        self._image = image
+        self._known = cache.Cache(MAX_AGE)
+        self._missing = cache.Cache(MAX_AGE)
+
+    def read(self, reference: str) -> dict:
+        """Return an image.
+
+        :param reference: its UUID, or its name if it is unique.
+        :raises: NotFound, NotUnique or another HostCloudError.
+        """
+        return read(self._image, reference)
+
+    def find_rescue_image(self, reference: str) -> str:
+        """Return the UUID of a rescue image, which is checked to be one.
+
+        :param reference: its UUID, or its name if it is unique.
+        :raises: NotFound, NotUnique, UnsuitableImage or another
+            HostCloudError.
+        """
+        image = self._known.get(reference)
+        if image is None:
+            image = self.read(reference)
+            check_rescue(image)
+            self._known.put(reference, image)
+        return image['id']
+
+    def find_rebuild_image(self, reference: str,
+                           boot_mode: str | None) -> str:
+        """Return the UUID of an image that fits a server to be rebuilt.
+
+        :param reference: its UUID, or its name if it is unique.
+        :param boot_mode: the server's, None if that is not known.
+        :raises: NotFound, NotUnique, UnsuitableImage or another
+            HostCloudError.
+        """
+        image = self.read(reference)
+        check_rebuild(image, boot_mode)
+        return image['id']
+
+    def of_server(self, server: servers.Server) -> dict | None:
+        """Return the image that a server was made from.
+
+        :returns: None if it boots from a volume, or its image is gone.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        if server.image_id is None or self._missing.get(server.image_id):
+            return None
+        image = self._known.get(server.image_id)
+        if image is None:
+            try:
+                image = self.read(server.image_id)
+            except errors.NotFound:
+                self._missing.put(server.image_id, True)
+                return None
+            self._known.put(server.image_id, image)
+        return image
+
+    def forget(self, reference: str) -> None:
+        """Read an image again the next time."""
+        self._known.drop(reference)
+
+    def forget_missing(self, image_id: str | None) -> None:
+        """Ask again for an image that was gone."""
+        self._missing.drop(image_id)
 
 
 def firmware(properties):

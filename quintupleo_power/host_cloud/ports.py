@@ -7,13 +7,20 @@ that are ACTIVE, PAUSED or SHUTOFF (``attach_interface`` and
 ``detach_interface`` of ``nova/compute/api.py``).
 """
 
+import dataclasses
 import ipaddress
 import time
 
+from oslo_log import log
+from oslo_utils import netutils
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import server_cache
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
+
+LOG = log.getLogger(__name__)
 
 # Seconds for Nova to take a port away, which it does after its answer.
 _TIMEOUT = 60.0
@@ -22,17 +29,229 @@ _PAUSE = 0.3
 # What tells a port that was made here from those of the user.
 _DESCRIPTION = 'Made by quintupleo for the time that a node is on this network'
 
+# ironic-python-agent passes over a network card whose MAC address begins so;
+# Neutron's own do (base_mac of its configuration).
+IGNORED_MAC = 'fa'
+_FORM = ('The host cloud describes a port of a server in a form that Nova '
+         'does not have')
 
-def find_network(service, reference):
-    """Find a network.
 
-    :param service: the network :class:`service.Service`.
+@dataclasses.dataclass(frozen=True)
+class Interface:
+    """A port of a server.
+
+    :ivar mac: MAC address in lower case.
+    :ivar network_id: UUID of its network.
+    :ivar port_id: UUID of the port.
+    :ivar addresses: its fixed IP addresses.
+    """
+
+    mac: str
+    network_id: str
+    port_id: str
+    addresses: tuple[str, ...] = ()
+
+    @classmethod
+    def from_body(cls, body: dict) -> 'Interface':
+        """Return one of ``interfaceAttachments`` of Nova's API.
+
+        :raises: ServerError if it is not what Nova's API reference says.
+        """
+        texts = [body.get(key) for key in ('mac_addr', 'net_id', 'port_id')]
+        if not all(isinstance(text, str) for text in texts) or (
+                not netutils.is_valid_mac(texts[0])):
+            raise errors.ServerError(_FORM)
+        fixed = body.get('fixed_ips') or []
+        if not isinstance(fixed, list) or not all(
+                isinstance(each, dict) for each in fixed):
+            raise errors.ServerError(_FORM)
+        return cls(texts[0].lower(), *texts[1:], addresses=tuple(
+            each.get('ip_address') for each in fixed))
+
+
+def is_ignored(mac: str) -> bool:
+    """Return whether agents pass over a card.
+
+    :param mac: its MAC address in lower case.
+    """
+    return mac.startswith(IGNORED_MAC)
+
+
+class Ports:
+    """The cards of one project's servers, and its networks."""
+
+    def __init__(self, network: service.Service, compute: service.Service,
+                 cached: server_cache.ServerCache):
+        """Use the services of a cloud."""
+        self._network = network
+        self._compute = compute
+        self._cached = cached
+
+    def find_network(self, reference: str) -> str:
+        """Return the UUID of a network.
+
+        :param reference: its UUID, or its name if it is unique.
+        :raises: NotFound, NotUnique or another HostCloudError.
+        """
+        return find_network(self._network, reference)
+
+    def find_or_create(self, network_id: str, mac: str, name: str) -> str:
+        """Return the UUID of the port of a network with a MAC address.
+
+        Neutron has no two of them. It may be the one that the server was made
+        with, or what a conductor that died has made.
+
+        :param name: name of a port that is made.
+        :raises: HostCloudError if there is none and it cannot be made.
+        """
+        for port in self._network.get('/ports', 'ports', list,
+                                      network_id=network_id,
+                                      mac_address=mac):
+            return _id(port)
+        return _id(self._network.ask('/ports', {'port': {
+            'network_id': network_id, 'mac_address': mac, 'name': name,
+            'description': _DESCRIPTION}}, 'port'))
+
+    def delete(self, port_id: str) -> None:
+        """Delete a port, unless it is gone already or is the user's.
+
+        :raises: HostCloudError if it may be left.
+        """
+        try:
+            port = self._network.get(f'/ports/{port_id}', 'port')
+            if port.get('description') == _DESCRIPTION:
+                self._network.delete(f'/ports/{port_id}')
+        except errors.NotFound:
+            return
+
+    def set_mac(self, port_id: str, mac: str) -> None:
+        """Set the MAC address of a port that nothing has yet.
+
+        By Neutron's default policy a member may choose it when the port is
+        made, and only a manager may change it (``update_port:mac_address``).
+
+        :raises: NotFound if there is no such port, Forbidden if it has
+            another one that may not be changed, or another HostCloudError.
+        """
+        port = self._network.get(f'/ports/{port_id}', 'port')
+        if port.get('mac_address') == mac:
+            return
+        try:
+            self._network.put(f'/ports/{port_id}',
+                              {'port': {'mac_address': mac}})
+        except errors.Forbidden as exc:
+            raise errors.Forbidden(
+                f'Port {port_id} has MAC address {port.get("mac_address")}, '
+                f'and the card that it is to be {mac}: make a port with that '
+                f'one, as these credentials may not change it ({exc})')
+
+    def plug(self, server: servers.Server, mac: str,
+             port_id: str | None) -> None:
+        """Attach a port as a server's card, in the place of another one.
+
+        :param mac: MAC address of the card.
+        :param port_id: UUID of the port; None to take the card away.
+        :raises: Conflict if the server is in no state for it, or another
+            HostCloudError.
+        """
+        present = self._attached(server, mac)
+        if present == port_id:
+            return
+        path = f'/servers/{server.id}/os-interface'
+        try:
+            if present:
+                self._compute.delete(f'{path}/{present}')
+                self._wait_detached(server, mac, present)
+            if port_id:
+                self._compute.ask(
+                    path, {'interfaceAttachment': {'port_id': port_id}},
+                    'interfaceAttachment')
+        finally:
+            self._cached.invalidate(server.id)
+
+    def _wait_detached(self, server, mac, port_id):
+        deadline = time.monotonic() + _TIMEOUT
+        while self._attached(server, mac):
+            if time.monotonic() > deadline:
+                raise errors.ActionTimeout(
+                    f'Nova has not taken port {port_id} from server '
+                    f'{server.id} within {_TIMEOUT:.0f} s')
+            time.sleep(_PAUSE)
+
+    def _attached(self, server, mac):
+        """Return the UUID of a server's port with a MAC address, or None."""
+        return next((each.port_id for each in self.of_server(server)
+                     if each.mac == mac), None)
+
+    def of_server(self, server: servers.Server) -> list[Interface]:
+        """Return the ports of a server, in whatever state it is.
+
+        :raises: NotFound or another HostCloudError.
+        """
+        try:
+            bodies = self._compute.get(f'/servers/{server.id}/os-interface',
+                                       'interfaceAttachments', list)
+        except errors.NotFound:
+            raise servers.not_found(server.id)
+        return [Interface.from_body(body) for body in bodies]
+
+    def network_names(self, network_ids: set[str]) -> dict[str, str]:
+        """Return the names of networks by UUID, of those that are shown.
+
+        Nova knows them only for ports that have an address.
+
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        try:
+            bodies = self._network.get('/networks', 'networks', list,
+                                       id=sorted(network_ids),
+                                       fields=['id', 'name'])
+        except (errors.CloudMisconfigured, errors.Forbidden) as exc:
+            LOG.debug('The networks are not shown: %s', exc)
+            return {}
+        return {body.get('id'): body.get('name') for body in bodies}
+
+    def network_data(self, port_ids: list[str]) -> dict:
+        """Return how a guest configures its cards without DHCP.
+
+        :returns: in the form of Nova's ``network_data.json``.
+        :raises: HostCloudError if something cannot be read.
+        """
+        found: dict = {'links': [], 'networks': [], 'services': []}
+        for port_id in port_ids:
+            port = self._network.get(f'/ports/{port_id}', 'port')
+            try:
+                self._add_port(found, port_id, port)
+            except errors.UNEXPECTED_FORM as exc:
+                raise errors.ServerError(
+                    f'The host cloud describes port {port_id} in a form that '
+                    f'Neutron does not have ({type(exc).__name__})')
+        return found
+
+    def _add_port(self, found, port_id, port):
+        network = self._network.get(f'/networks/{port["network_id"]}',
+                                    'network')
+        found['links'].append({
+            'id': port_id, 'vif_id': port_id, 'type': 'phy',
+            'ethernet_mac_address': port['mac_address'],
+            'mtu': network.get('mtu')})
+        for fixed in port['fixed_ips']:
+            subnet = self._network.get(f'/subnets/{fixed["subnet_id"]}',
+                                       'subnet')
+            found['networks'].append({
+                'id': f'network{len(found["networks"])}', 'link': port_id,
+                **_addressing(fixed['ip_address'], subnet)})
+            found['services'] += _name_servers(subnet)
+
+
+def find_network(network: service.Service, reference: str) -> str:
+    """Return the UUID of a network.
+
     :param reference: its UUID, or its name if it is unique.
-    :returns: its UUID.
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     key = 'id' if uuidutils.is_uuid_like(reference) else 'name'
-    found = service.get('/networks', 'networks', list, **{key: reference})
+    found = network.get('/networks', 'networks', list, **{key: reference})
     if not found:
         raise errors.NotFound(
             f"There is no network '{reference}' in the host cloud, or none "
@@ -45,7 +264,7 @@ def find_network(service, reference):
 
 
 def _id(body):
-    """UUID of a network or port.
+    """Return the UUID of a network or port.
 
     :raises: ServerError if it has none.
     """
@@ -56,129 +275,8 @@ def _id(body):
     return body['id']
 
 
-def find_or_create(service, network_id, mac, name):
-    """Give the port of a network that has a MAC address.
-
-    Neutron has no two of them. It may be the one that the server was made
-    with, or what a conductor that died has made.
-
-    :param service: the network :class:`service.Service`.
-    :param network_id: UUID of the network.
-    :param mac: the MAC address.
-    :param name: name of a port that is made.
-    :returns: its UUID.
-    :raises: HostCloudError if there is none and it cannot be made.
-    """
-    for port in service.get('/ports', 'ports', list, network_id=network_id,
-                            mac_address=mac):
-        return _id(port)
-    return _id(service.ask('/ports', {'port': {
-        'network_id': network_id, 'mac_address': mac, 'name': name,
-        'description': _DESCRIPTION}}, 'port'))
-
-
-def delete(service, port_id):
-    """Delete a port, unless it is gone already or is the user's.
-
-    :param service: the network :class:`service.Service`.
-    :param port_id: its UUID.
-    :raises: HostCloudError if it may be left.
-    """
-    try:
-        port = service.get(f'/ports/{port_id}', 'port')
-        if port.get('description') == _DESCRIPTION:
-            service.delete(f'/ports/{port_id}')
-    except errors.NotFound:
-        return
-
-
-def set_mac(service, port_id, mac):
-    """Give a port that nothing has yet a MAC address.
-
-    By Neutron's default policy a member may choose it when the port is made,
-    and only a manager may change it (``update_port:mac_address``).
-
-    :param service: the network :class:`service.Service`.
-    :param port_id: its UUID.
-    :param mac: the MAC address.
-    :raises: NotFound if there is no such port, Forbidden if it has another
-        one that may not be changed, or another HostCloudError.
-    """
-    port = service.get(f'/ports/{port_id}', 'port')
-    if port.get('mac_address') == mac:
-        return
-    try:
-        service.put(f'/ports/{port_id}', {'port': {'mac_address': mac}})
-    except errors.Forbidden as exc:
-        raise errors.Forbidden(
-            f'Port {port_id} has MAC address {port.get("mac_address")}, and '
-            f'the card that it is to be {mac}: make a port with that one, as '
-            f'these credentials may not change it ({exc})')
-
-
-def plug(compute, server_id, mac, port_id):
-    """Have a server's card be a port, or none.
-
-    :param compute: the compute :class:`service.Service`.
-    :param server_id: UUID of the server.
-    :param mac: MAC address of the card.
-    :param port_id: UUID of the port; None to take the card away.
-    :raises: Conflict if the server is in no state for it, or another
-        HostCloudError.
-    """
-    present = _attached(compute, server_id, mac)
-    if present == port_id:
-        return
-    path = f'/servers/{server_id}/os-interface'
-    if present:
-        compute.delete(f'{path}/{present}')
-        deadline = time.monotonic() + _TIMEOUT
-        while _attached(compute, server_id, mac):
-            if time.monotonic() > deadline:
-                raise errors.ActionTimeout(
-                    f'Nova has not taken port {present} from server '
-                    f'{server_id} within {_TIMEOUT:.0f} s')
-            time.sleep(_PAUSE)
-    if port_id:
-        compute.ask(path, {'interfaceAttachment': {'port_id': port_id}},
-                    'interfaceAttachment')
-
-
-def _attached(compute, server_id, mac):
-    """UUID of the port with this MAC address that a server has, or None."""
-    return next((each.port_id for each in interfaces.read(compute, server_id)
-                 if each.mac == mac), None)
-
-
-def network_data(service, port_ids):
-    """Tell how a guest configures its cards without DHCP.
-
-    :param service: the network :class:`service.Service`.
-    :param port_ids: UUIDs of the ports.
-    :returns: a dict in the form of Nova's ``network_data.json``.
-    :raises: HostCloudError if something cannot be read.
-    :raises: AttributeError, LookupError, TypeError or ValueError if it is not
-        of the form that Neutron's API reference says.
-    """
-    found = {'links': [], 'networks': [], 'services': []}
-    for port_id in port_ids:
-        port = service.get(f'/ports/{port_id}', 'port')
-        network = service.get(f'/networks/{port["network_id"]}', 'network')
-        found['links'].append({
-            'id': port_id, 'vif_id': port_id, 'type': 'phy',
-            'ethernet_mac_address': port['mac_address'],
-            'mtu': network.get('mtu')})
-        for fixed in port['fixed_ips']:
-            subnet = service.get(f'/subnets/{fixed["subnet_id"]}', 'subnet')
-            found['networks'].append({
-                'id': f'network{len(found["networks"])}', 'link': port_id,
-                **_addressing(fixed['ip_address'], subnet)})
-            found['services'] += _name_servers(subnet)
-    return found
-
-
 def _addressing(address, subnet):
-    """An entry of ``networks``, but for what it is of."""
+    """Return an entry of ``networks``, but for what it is of."""
     network = ipaddress.ip_network(subnet['cidr'])
     routes = [(route['destination'], route['nexthop'])
               for route in subnet.get('host_routes') or ()]

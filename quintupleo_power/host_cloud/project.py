@@ -7,8 +7,8 @@ import datetime
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
 from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import ports
-from quintupleo_power.host_cloud import records
 from quintupleo_power.host_cloud import servers
 
 # The first compute API that lists servers by their tags.
@@ -276,7 +276,7 @@ class Project:
         return any(
             row.get('action') == 'rescue' and not row.get('message')
             for server in newest[:_SERVERS]
-            for row in records.read(self._compute, server.id))
+            for row in instance_actions.read(self._compute, server.id))
 
 
 def _is_application_credential(token):

@@ -60,6 +60,11 @@ class Server:
     metadata: dict = dataclasses.field(default_factory=dict, hash=False)
     read_at: float | None = dataclasses.field(default=None, compare=False)
 
+    @property
+    def fault_or_hint(self) -> str:
+        """What Nova says of a server in ERROR, or where to look."""
+        return self.fault or f'see "openstack server show {self.id}"'
+
     @classmethod
     def from_body(cls, body, read_at=None):
         """Read the ``server`` object of Nova's API.

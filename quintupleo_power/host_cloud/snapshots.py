@@ -132,6 +132,19 @@ class Snapshots:
         return sorted(filter(None, found),
                       key=lambda each: (each.created_at, each.id))
 
+    def restored_from(self, server):
+        """Return the name of the snapshot that a server was restored from.
+
+        :param server: a :class:`servers.Server`.
+        :returns: None if its disk was made otherwise.
+        :raises: NotFound if its image is gone, or another HostCloudError if
+            the host cloud cannot be asked.
+        """
+        if server.image_id is None:
+            return None
+        found = Snapshot.of_image(images.read(self._image, server.image_id))
+        return found and found.name
+
     def is_complete(self, snapshot):
         """Tell whether a server can be brought back to a snapshot.
 

@@ -1,63 +1,122 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes that servers boot from: their images and sizes."""
+"""The volumes of servers, as Cinder shows them to their owner."""
 
+import time
+
+from oslo_log import log
+
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
+
+LOG = log.getLogger(__name__)
+
+# Cinder keeps the properties of an image with the volume, however the image
+# changes later.
+MAX_AGE = 86400.0
+# Power sync does not ask at each pass for volumes that are not shown.
+MISSING_MAX_AGE = 300.0
+# A catalog comes with a token and is kept as long, which may be hours. Seconds
+# after which another one is asked for where it lacks the service.
+CATALOG_MAX_AGE = 60.0
 
 
-def image_properties(volumes, volume_ids):
-    """Tell the properties of the image that a server's volumes come from.
+class Volumes:
+    """The volumes of one project."""
 
-    Cinder keeps them with the volume, however the image changes later.
+    def __init__(self, volume: service.Service):
+        """Use the block storage service of a cloud."""
+        self._volume = volume
+        self._catalog_at = time.monotonic()
+        self._properties = cache.Cache(MAX_AGE)
+        self._missing = cache.Cache(MISSING_MAX_AGE)
 
-    :param volumes: the block storage :class:`service.Service`.
-    :param volume_ids: UUIDs of the server's volumes, as Nova lists them.
-    :returns: dict of image properties, named as in Glance; empty if no
-        volume that can be booted from was made from an image.
-    :raises: NotFound if no volume shows it and one is not shown, or another
-        HostCloudError if the host cloud cannot be asked.
-    """
-    not_shown = None
-    for volume_id in volume_ids:
+    def image_properties(self, server: servers.Server) -> dict | None:
+        """Return the properties of the image that a server's volumes are of.
+
+        :returns: named as in Glance; empty if no volume that can be booted
+            from was made from an image; None if the host cloud does not show
+            the volumes.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        if self._missing.get(server.volume_ids):
+            return None
+        found = self._properties.get(server.volume_ids)
+        if found is None:
+            try:
+                found = self._read_image_properties(server.volume_ids)
+            except (errors.CloudMisconfigured, errors.Forbidden,
+                    errors.NotFound) as exc:
+                _log_not_shown(server, exc)
+                self._missing.put(server.volume_ids, True)
+                return None
+            self._properties.put(server.volume_ids, found)
+        return found
+
+    def forget_missing(self, volume_ids: tuple[str, ...]) -> None:
+        """Ask again for volumes that were not shown."""
+        self._missing.drop(volume_ids)
+
+    def first_disk(self, server: servers.Server) -> int | None:
+        """Return the size in GiB of the disk that comes first.
+
+        :returns: None if no volume is a disk that this project sees.
+        :raises: HostCloudError if the host cloud cannot be asked.
+        """
+        found = []
+        for volume_id in server.volume_ids:
+            try:
+                found.append(self._read(volume_id))
+            except errors.NotFound:
+                continue
+            except (errors.CloudMisconfigured, errors.Forbidden) as exc:
+                _log_not_shown(server, exc)
+                return None
         try:
-            volume = volumes.get(f'/volumes/{volume_id}', 'volume')
-        except errors.NotFound as exc:
-            # Nova may attach volumes that the tenant does not see.
-            not_shown = exc
-            continue
-        # "true" and "false" in Cinder's API.
-        if str(volume.get('bootable')).lower() == 'true':
-            properties = volume.get('volume_image_metadata')
-            if properties:
-                return properties
-    if not_shown:
-        raise not_shown
-    return {}
+            disks = [(_device(volume, server.id), number, volume['size'])
+                     for number, volume in enumerate(found)
+                     if not _is_cd(volume)]
+            return min(disks)[2] if disks else None
+        except (AttributeError, KeyError, TypeError) as exc:
+            raise errors.ServerError(
+                'The host cloud describes a volume in a form that Cinder does '
+                f'not have ({type(exc).__name__}: {exc})')
 
+    def _read_image_properties(self, volume_ids):
+        not_shown = None
+        for volume_id in volume_ids:
+            try:
+                volume = self._read(volume_id)
+            except errors.NotFound as exc:
+                # Nova may attach volumes that the tenant does not see.
+                not_shown = exc
+                continue
+            # "true" and "false" in Cinder's API.
+            if str(volume.get('bootable')).lower() == 'true':
+                properties = volume.get('volume_image_metadata')
+                if properties:
+                    return properties
+        if not_shown:
+            raise not_shown
+        return {}
 
-def first_disk(volumes, volume_ids, server_id):
-    """Tell the size of the disk that comes first among a server's volumes.
-
-    :param volumes: the block storage :class:`service.Service`.
-    :param volume_ids: UUIDs of the server's volumes, as Nova lists them.
-    :param server_id: the server's UUID.
-    :returns: GiB, or None if no volume is a disk that this project sees.
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
-    found = []
-    for volume_id in volume_ids:
+    def _read(self, volume_id):
+        path = f'/volumes/{volume_id}'
         try:
-            found.append(volumes.get(f'/volumes/{volume_id}', 'volume'))
-        except errors.NotFound:
-            continue
-    try:
-        disks = [(_device(volume, server_id), number, volume['size'])
-                 for number, volume in enumerate(found)
-                 if not _is_cd(volume)]
-        return min(disks)[2] if disks else None
-    except (AttributeError, KeyError, TypeError) as exc:
-        raise errors.ServerError(
-            'The host cloud describes a volume in a form that Cinder does not '
-            f'have ({type(exc).__name__}: {exc})')
+            return self._volume.get(path, 'volume')
+        except errors.CloudMisconfigured:
+            now = time.monotonic()
+            if now - self._catalog_at <= CATALOG_MAX_AGE:
+                raise
+            self._catalog_at = now
+            self._volume.sign_in()
+            return self._volume.get(path, 'volume')
+
+
+def _log_not_shown(server, error):
+    LOG.debug('The volumes of server %(server)s are not shown: %(reason)s',
+              {'server': server.id, 'reason': error})
 
 
 def _is_cd(volume):
@@ -66,7 +125,7 @@ def _is_cd(volume):
 
 
 def _device(volume, server_id):
-    """Make a key that sorts volumes by device name, the unknown ones last."""
+    """Return a key that sorts by device name, the unknown ones last."""
     for attachment in volume.get('attachments') or ():
         device = attachment.get('device')
         if attachment.get('server_id') == server_id and device:

@@ -39,25 +39,20 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
         return image
     name, reference = setting('rescue_image', node, info, host, server)
     try:
-        return host.rescue_image(reference)
+        return host.images.find_rescue_image(reference)
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(
             f'The rescue image of {name} cannot be used: {exc}')
 
 
-def was_replaced(node: 'objects.Node', info: driver_info.DriverInfo,
-                 host: cloud.HostCloud, server: servers.Server,
-                 image: str) -> bool:
-    """Return whether the setting names another image than before.
+def forget(node: 'objects.Node', info: driver_info.DriverInfo,
+           host: cloud.HostCloud, server: servers.Server) -> None:
+    """Drop the image from the cache: its name may be another's by now.
 
-    :param image: UUID of the image that was found before.
-    :raises: InvalidParameterValue if the node's capabilities are wrong.
-    :raises: UnsuitableImage if the setting names no rescue image any more,
-        or another HostCloudError.
+    :raises: HostCloudError if the host cloud cannot be asked.
     """
-    host.forget_image(setting('rescue_image', node, info, host, server)[1])
-    return find(node, info, host, server) != image
+    host.images.forget(setting('rescue_image', node, info, host, server)[1])
 
 
 def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
@@ -82,7 +77,8 @@ def boot_mode(node: 'objects.Node', host: cloud.HostCloud,
     :raises: InvalidParameterValue if the node's capabilities are wrong.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    mode = host.boot_mode(server) or boot_mode_utils.get_boot_mode(node)
+    mode = (host.capabilities.boot_mode(server)
+            or boot_mode_utils.get_boot_mode(node))
     if mode not in _BOOT_MODES:
         raise exception.InvalidParameterValue(
             f"Node {node.uuid}: its boot mode is '{mode}', and the host cloud "

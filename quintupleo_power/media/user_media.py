@@ -31,9 +31,9 @@ def attach(task: task_manager.TaskManager, device_type: str,
     info = driver_info.parse(node)
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        server = host.server(info.server)
+        server = host.servers.get(info.server)
         obstacle = (transitions.NO_CDROM if server.network_first
-                    else host.rescue_obstacle(server))
+                    else host.capabilities.rescue_obstacle(server))
         if obstacle:
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) cannot be booted from '

@@ -100,9 +100,9 @@ def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
     info = driver_info.parse(node)
     with exceptions.translated(info):
         host = cloud.get(info.credentials)
-        host.delete_boot_images(node.uuid)
+        host.boot_images.delete(node.uuid)
         _save(node, purpose, None)
-        _save(node, purpose, host.create_boot_image(
+        _save(node, purpose, host.boot_images.create(
             node.uuid, _this_ironic(ironic_context.get_admin_context()),
             boot_mode, path))
 
@@ -127,7 +127,7 @@ def eject(node: 'objects.Node') -> None:
         return
     info = driver_info.parse(node)
     try:
-        cloud.get(info.credentials).delete_boot_images(node.uuid)
+        cloud.get(info.credentials).boot_images.delete(node.uuid)
     except errors.HostCloudError as exc:
         cloud.failed(info.credentials, exc)
         LOG.warning('Node %(node)s: its virtual media could not be removed '
@@ -157,11 +157,11 @@ def remove_ownerless(admin_context: ironic_context.RequestContext) -> None:
         cloud.get(connection.Credentials())
     for credentials, host in cloud.in_use():
         try:
-            for node_uuid in host.boot_image_owners(maker):
+            for node_uuid in host.boot_images.nodes(maker):
                 if not _has_drive(admin_context, node_uuid):
                     LOG.info('Removing virtual media of node %s, which is '
                              'gone', node_uuid)
-                    host.delete_boot_images(node_uuid)
+                    host.boot_images.delete(node_uuid)
         except errors.HostCloudError as exc:
             cloud.failed(credentials, exc)
             LOG.warning('Virtual media of nodes that are gone could not be '

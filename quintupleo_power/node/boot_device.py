@@ -9,7 +9,6 @@ read from the host cloud and never kept.
 from ironic.common import exception
 from ironic import objects
 
-from quintupleo_power import saving
 from quintupleo_power import transitions
 
 PERSISTENT_KEY = 'quintupleo_boot_device'
@@ -24,7 +23,7 @@ def set_wished(node: 'objects.Node', device: transitions.Device,
         node.del_driver_internal_info(ONCE_KEY)
     else:
         node.set_driver_internal_info(ONCE_KEY, device.value)
-    saving.save_boot_device(node)
+    node.save()
 
 
 def wished(node: 'objects.Node'
@@ -46,7 +45,7 @@ def forget(node: 'objects.Node', device: transitions.Device) -> None:
     for key in (PERSISTENT_KEY, ONCE_KEY):
         if node.driver_internal_info.get(key) == device.value:
             node.del_driver_internal_info(key)
-    saving.save_boot_device(node)
+    node.save()
 
 
 def _device(node, saved):

@@ -9,7 +9,7 @@ from ironic.common import utils
 import os_traits
 from oslo_utils import units
 
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports
 
 # What Nova puts into a guest's DMI tables (nova/version.py).
 MANUFACTURER = 'OpenStack Foundation'
@@ -44,7 +44,7 @@ class Inventory:
     boot_mode: str | None
     secure_boot: bool | None
     traits: tuple[str, ...]
-    cards: tuple[interfaces.Interface, ...]
+    cards: tuple[ports.Interface, ...]
 
     def properties(self, current: dict) -> dict:
         """Return a node's current properties, updated.
@@ -116,7 +116,7 @@ class Inventory:
     def ignored_macs(self) -> list[str]:
         """MAC addresses of the cards that agents pass over."""
         return [card.mac for card in self.cards
-                if interfaces.is_ignored(card.mac)]
+                if ports.is_ignored(card.mac)]
 
 
 def physical_network(network_id: str, name: str | None) -> str:

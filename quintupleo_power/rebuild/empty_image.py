@@ -22,13 +22,15 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
     :raises: UnsuitableImage if the setting names no image that fits, or
         another HostCloudError.
     """
-    own = None if info.empty_image else host.own_empty_image(server)
+    own = (None if info.empty_image
+           else host.capabilities.own_empty_image(server))
     if own:
         return own
     name, reference = rescue_image.setting('empty_image', node, info, host,
                                            server)
     try:
-        return host.rebuild_image(server, reference)
+        return host.images.find_rebuild_image(
+            reference, host.capabilities.boot_mode(server))
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(

@@ -11,7 +11,7 @@ import re
 from ironic.common import exception
 from ironic import objects
 
-from quintupleo_power.host_cloud import interfaces
+from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.rebuild import config_drive
 
@@ -64,7 +64,7 @@ def check(node: 'objects.Node', version: tuple[int, int],
 
 
 def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
-                  cards: list[interfaces.Interface]) -> None:
+                  cards: list[ports.Interface]) -> None:
     """Raise InvalidParameterValue if Nova's own network data differs."""
     addresses: dict = {card.mac: card.addresses for card in cards}
     try:

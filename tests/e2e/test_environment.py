@@ -230,7 +230,8 @@ def _wait_for_owner(device, ports):
 
 def _rbd(lab, *words):
     return subprocess.run(
-        ['rbd', '--conf', lab.cloud.etc / 'ceph' / 'ceph.conf', *words],
+        ['rbd', '--no-progress', '--conf',
+         lab.cloud.etc / 'ceph' / 'ceph.conf', *words],
         check=True, stdout=subprocess.PIPE).stdout
 
 

@@ -20,9 +20,9 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power.host_cloud import looks
-from quintupleo_power.host_cloud import view
-from quintupleo_power import interrupted
+from quintupleo_power.host_cloud import server_cache
+from quintupleo_power.node import pending_request
+from quintupleo_power import takeover
 from tests.functional import model_wire
 
 CONF = cfg.CONF
@@ -77,8 +77,8 @@ class Conductor(base.DbTestCase):
         :param force: Ironic's option force_power_state_during_sync.
         """
         # As if there were many nodes, where readings may be shared.
-        view.LIST_FROM = 1 if server_list_max_age else 2
-        looks.SHARED_FROM = 1 if server_list_max_age else 3
+        server_cache.LIST_FROM = 1 if server_list_max_age else 2
+        server_cache.SHARED_FROM = 1 if server_list_max_age else 3
         self.config(server_list_max_age=server_list_max_age,
                     group='quintupleo')
         self.config(force_power_state_during_sync=force, group='conductor')
@@ -176,7 +176,7 @@ class Conductor(base.DbTestCase):
 
         :returns: (power state, boot device), or None.
         """
-        request = self.node(uuid).driver_internal_info.get(interrupted.KEY)
+        request = self.node(uuid).driver_internal_info.get(pending_request.KEY)
         return (request['power_state'],
                 request['boot_device']) if request else None
 
@@ -193,4 +193,4 @@ class Conductor(base.DbTestCase):
         power = self._call(uuid, True, lambda task: task.driver.power)
         power._take_over(conductor, self.context)
         for call in conductor._spawn_worker.call_args_list:
-            assert call.args[0] is interrupted.take_over
+            assert call.args[0] is takeover.run

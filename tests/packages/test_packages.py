@@ -20,7 +20,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(sys.executable).parent
 CONSTRAINTS = REPOSITORY / 'tools' / 'onebox' / 'constraints'
 # What only git reads; pbr leaves it out.
-NOT_PACKED = {'.gitignore'}
+NOT_PACKED = {'.gitignore', '.gitreview'}
 MADE_BY_PBR = {'AUTHORS', 'ChangeLog', 'PKG-INFO'}
 # Who loads an entry point brings these.
 CLIENT = ('python-openstackclient',)
@@ -140,7 +140,7 @@ def test_wheel_has_each_file_of_the_packages(tracked, settings, in_wheel):
     packages = tuple(f'{name}/' for name
                      in settings['files']['packages'].split())
     expected = {name for name in tracked if name.startswith(packages)}
-    assert 'quintupleo_power/power.py' in expected
+    assert 'quintupleo_power/interfaces/power.py' in expected
     names = {name for name in in_wheel[0]
              if not name.partition('/')[0].endswith(('.dist-info', '.data'))}
     assert names == expected

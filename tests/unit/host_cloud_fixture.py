@@ -54,9 +54,9 @@ class Clock(fixtures.Fixture):
     :ivar tick: seconds between two looks at it.
     """
 
-    MODULES = ('quintupleo_power.course',
-               'quintupleo_power.deploy',
+    MODULES = ('quintupleo_power.interfaces.deploy',
                'quintupleo_power.disks',
+               'quintupleo_power.executor',
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cache',
                'quintupleo_power.host_cloud.cloud',
@@ -64,10 +64,11 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.instance_images',
                'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.snapshots',
-               'quintupleo_power.host_cloud.view',
-               'quintupleo_power.interrupted',
-               'quintupleo_power.network',
-               'quintupleo_power.power')
+               'quintupleo_power.host_cloud.volumes',
+               'quintupleo_power.host_cloud.server_cache',
+               'quintupleo_power.host_cloud.servers',
+               'quintupleo_power.node.pending_request',
+               'quintupleo_power.takeover')
 
     def __init__(self):
         self.now = 1000.0

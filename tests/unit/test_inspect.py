@@ -216,7 +216,7 @@ class PropertiesTestCase(InspectTestCase):
     def test_flavor_that_is_not_told_is_an_error(self):
         self.host_cloud.fail('GET', '/servers/', {'server': {
             'id': self.server.id, 'status': 'UNKNOWN', 'flavor': {}}})
-        self.fails(self.server.id, 'tells no flavor')
+        self.fails(self.server.id, 'shows no flavor')
 
 
 class DiskTestCase(InspectTestCase):

@@ -40,6 +40,10 @@ STATES = {
 }
 
 # The documented table, word for word: (request, device, from, actions).
+# Those of the table.
+REQUESTS = [request for request in Request
+            if request is not Request.END_RESCUE]
+
 EXPECTED = {
     (Request.POWER_ON, Device.DISK): {
         Situation.SHUTOFF: (START,),
@@ -207,14 +211,14 @@ class PlanTestCase(unittest.TestCase):
         self.assertFalse(set(transitions.TABLE) & set(transitions.REFUSALS))
 
     def test_expectations_cover_every_request_device_and_row(self):
-        self.assertEqual(set(itertools.product(Request, Device)),
+        self.assertEqual(set(itertools.product(REQUESTS, Device)),
                          set(EXPECTED))
         for rows in EXPECTED.values():
             self.assertEqual(set(transitions.TABLE), set(rows))
 
     def test_nova_permits_every_plan_and_it_ends_as_asked(self):
         for request, device, situation in itertools.product(
-                Request, Device, SERVED):
+                REQUESTS, Device, SERVED):
             with self.subTest(request=request, device=device,
                               situation=situation):
                 before = STATES[situation]
@@ -224,7 +228,7 @@ class PlanTestCase(unittest.TestCase):
 
     def test_network_first_server_boots_by_itself_for_either_device(self):
         for request, device, situation in itertools.product(
-                Request, (Device.DISK, Device.PXE), SERVED):
+                REQUESTS, (Device.DISK, Device.PXE), SERVED):
             with self.subTest(request=request, device=device,
                               situation=situation):
                 before = STATES[situation]
@@ -236,7 +240,7 @@ class PlanTestCase(unittest.TestCase):
 
     def test_server_that_may_be_network_first_is_not_rescued(self):
         for request, device, situation in itertools.product(
-                Request, Device, SERVED):
+                REQUESTS, Device, SERVED):
             with self.subTest(request=request, device=device,
                               situation=situation):
                 before = STATES[situation]
@@ -250,7 +254,7 @@ class PlanTestCase(unittest.TestCase):
                         before, request, device, network_first=None))
 
     def test_network_first_server_is_not_booted_from_virtual_media(self):
-        for request in Request:
+        for request in REQUESTS:
             if not request.ends_on:
                 continue
             with self.assertRaisesRegex(transitions.Refused, 'network-first'):
@@ -259,7 +263,7 @@ class PlanTestCase(unittest.TestCase):
 
     def test_no_plan_is_longer_than_nova_demands(self):
         for request, device, situation in itertools.product(
-                Request, Device, SERVED):
+                REQUESTS, Device, SERVED):
             before = STATES[situation]
             planned = transitions.plan(before, request, device)
             for length in range(len(planned)):
@@ -271,11 +275,21 @@ class PlanTestCase(unittest.TestCase):
 
     def test_every_refusal_is_raised_for_every_request(self):
         for situation, sentence in transitions.REFUSALS.items():
-            for request, device in itertools.product(Request, Device):
+            for request, device in itertools.product(REQUESTS, Device):
                 with self.subTest(situation=situation, request=request):
                     with self.assertRaises(transitions.Refused) as caught:
                         transitions.plan(STATES[situation], request, device)
                     self.assertEqual(sentence, str(caught.exception))
+
+    def test_end_of_the_rescue_leaves_the_machine_off(self):
+        for situation in SERVED:
+            before = STATES[situation]
+            actions = transitions.plan(before, Request.END_RESCUE,
+                                       Device.PXE)
+            if before.vm_state == 'rescued':
+                self.assertEqual('stopped', after(before, actions).vm_state)
+            else:
+                self.assertEqual((), actions)
 
     def test_refusal_is_none_where_requests_are_served(self):
         for situation in SERVED:
@@ -375,39 +389,6 @@ class IsOnTestCase(unittest.TestCase):
                                  ('rescued', True)):
                 self.assertIs(on, transitions.is_on(ServerState(
                     vm_state, SHUTDOWN, task)))
-
-
-class IsCertainTestCase(unittest.TestCase):
-    """Plans that Nova contradicts if they are made too late."""
-
-    def test_nova_takes_it_nowhere_else(self):
-        certain = set()
-        for state, *wish in itertools.product(
-                STATES.values(), Request, (Device.DISK, Device.PXE),
-                (False, True)):
-            if not transitions.is_certain(state, *wish):
-                continue
-            found = transitions.plan(state, *wish)
-            certain.add((wish[0], *found))
-            permitted = nova_model.ACTIONS[found[0].value].permitted_in
-            for other in STATES.values():
-                if other.vm_state in permitted:
-                    self.assertEqual(found, transitions.plan(other, *wish),
-                                     (wish, state, other))
-        # None of these gets lost unseen.
-        self.assertLessEqual({(Request.POWER_ON, START),
-                              (Request.POWER_OFF, STOP),
-                              (Request.SOFT_POWER_OFF, STOP)}, certain)
-
-    def test_power_on_to_pxe_is_not(self):
-        # Nova would rescue a server that runs by now.
-        self.assertFalse(transitions.is_certain(
-            STATES[Situation.SHUTOFF], Request.POWER_ON, Device.PXE))
-
-    def test_nothing_is_while_a_task_is_in_progress(self):
-        self.assertFalse(transitions.is_certain(
-            ServerState('active', RUNNING, 'powering-off'),
-            Request.POWER_OFF, Device.DISK))
 
 
 class DeviceInUseTestCase(unittest.TestCase):

@@ -110,7 +110,7 @@ class AccessTestCase(base.WholeCloudTestCase):
         self.host.clock_skew = 120
         self.check('clocks', 'warn', '120 s ahead', 'NTP')
         self.host.clock_skew = -600
-        self.check('clocks', 'warn', 'is read by itself', 'NTP')
+        self.check('clocks', 'warn', '600 s behind', 'NTP')
 
     def test_clocks_that_nobody_tells(self):
         token = project.Token('operator', 'a' * 32, 'machines', ('member',),

@@ -10,8 +10,8 @@ from ironic.common import exception
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.node import driver_info
 from tests.unit import base
+from tests.unit.host_cloud import test_addresses
 from tests.unit import host_cloud_fixture
-from tests.unit import test_addresses
 
 AUTH_URL = host_cloud_fixture.AUTH_URL
 SECRET = host_cloud_fixture.SECRET

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries out what Ironic asks of a node: read, plan, act, verify."""
+
+import time
+
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.drift import baseline
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
+from quintupleo_power.node import pending_request
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+
+# How often Nova may refuse an action of one request.
+MAX_CONFLICTS = 4
+
+# Seconds between two attempts at most while the host cloud fails, which a
+# request may outlast until its time is over.
+LONGEST_PAUSE = 30.0
+
+_REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
+
+
+def run(node, request, timeout=None, body=None):
+    """Bring a node's server to where a request wants it.
+
+    :param node: an Ironic node, locked; is saved before each action.
+    :param request: a :class:`transitions.Request`.
+    :param timeout: seconds that it may take; None for
+        [quintupleo]action_timeout.
+    :param body: function of (node, info, host, server) that returns the body
+        of a rebuild or a snapshot, see
+        :meth:`host_cloud.actions.Actions.send`; it may refuse the server.
+    :returns: the :class:`host_cloud.servers.Server` after the last action,
+        None if there was nothing to do.
+    :raises: MissingParameterValue if a required setting is missing.
+    :raises: InvalidParameterValue if a setting is wrong.
+    :raises: DriverOperationError if the server did not get there.
+    """
+    info = driver_info.parse(node)
+    deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
+    with exceptions.translated(info):
+        return _Execution(node, info, request, deadline, body).run()
+
+
+class _Execution:
+    """One request of a node, with what its attempts have led to so far."""
+
+    def __init__(self, node, info, request, deadline, body):
+        """Begin with nothing sent.
+
+        :param node: see :func:`run`.
+        :param info: the node's :class:`driver_info.DriverInfo`.
+        :param request: see :func:`run`.
+        :param deadline: when it has to be done, a ``time.monotonic`` value.
+        :param body: see :func:`run`.
+        """
+        self._node = node
+        self._info = info
+        self._request = request
+        self._deadline = deadline
+        self._body = body
+        self._device = (boot_device.wished(node)[0]
+                        or transitions.Device.DISK)
+        self._host = None
+        # The last of these without success for all that is known.
+        self._sent = []
+        self._request_id = None
+        # The server's state when Nova refused an action last.
+        self._refused_in = None
+        self._conflicts = self._failures = 0
+
+    def run(self):
+        """Make attempts until one succeeds or the time is over."""
+        while True:
+            self._host = cloud.get(self._info.credentials)
+            try:
+                return self._attempt()
+            except errors.PLAN_AGAIN as exc:
+                self._pause(exc)
+
+    def _attempt(self):
+        server = self._read()
+        if self._sent and self._has_booted(server):
+            return self._end(server, booted=True)
+        actions = self._plan(server)
+        # Known before the first action: a missing image must not leave a
+        # sequence half done.
+        bodies = {action: self._body_of(action, server) for action in actions}
+        for action in actions:
+            server = self._act(server, action, bodies[action])
+        return self._end(server, bool(actions) and actions[-1].boots)
+
+    def _read(self):
+        """Return the server when nothing is under way on it."""
+        server = self._host.servers.get(self._info.server)
+        pending_request.set_server(self._node, server)
+        if server.state.task_state:
+            self._save()
+        server = self._host.actions.settle(server, self._deadline)
+        if not self._sent:
+            baseline.check_before_action(self._node, self._host, server)
+        return server
+
+    def _plan(self, server):
+        request = self._request
+        if request is transitions.Request.POWER_ON and any(
+                action.boots for action in self._sent):
+            # A step on the way may have powered it on from the other device.
+            request = transitions.Request.REBOOT
+        try:
+            actions = transitions.plan(server.state, request, self._device,
+                                       server.network_first)
+        except transitions.Refused as refusal:
+            raise transitions.Refused(
+                f'Server {server.id} ({server.name}) is {server.status} and '
+                f'a {request.value} is refused: {refusal}')
+        LOG.debug('Node %(node)s: %(request)s to %(device)s of server '
+                  '%(server)s in %(state)s takes %(actions)s',
+                  {'node': self._node.uuid, 'request': request.value,
+                   'device': self._device.value, 'server': server.id,
+                   'state': server.state,
+                   'actions': [action.value for action in actions]})
+        return actions
+
+    def _body_of(self, action, server):
+        if action is transitions.Action.RESCUE:
+            return rescue_image.find(self._node, self._info, self._host,
+                                      server, self._device)
+        if action in (transitions.Action.REBUILD,
+                      transitions.Action.SNAPSHOT):
+            return self._body(self._node, self._info, self._host, server)
+        return None
+
+    def _act(self, server, action, body):
+        """Send an action and return the server when Nova has done it."""
+        if not self._sent:
+            baseline.forget_device(self._node)
+        self._save()
+        self._sent.append(action)
+        self._request_id = None
+        actions = self._host.actions
+        try:
+            under_way = actions.send(server, action, self._deadline, body)
+            self._request_id = under_way.request_id
+            return actions.wait(under_way, self._deadline)
+        except errors.Conflict as exc:
+            self._sent.pop()
+            self._require_another_state(server, exc)
+            raise
+        except errors.BadRequest as exc:
+            if body is not None and self._is_outdated(action, body, server):
+                raise errors.Conflict(str(exc))
+            raise
+
+    def _is_outdated(self, action, body, server):
+        """Return whether a body names an image that was replaced since."""
+        if action is transitions.Action.RESCUE:
+            rescue_image.forget(self._node, self._info, self._host, server)
+        return self._body_of(action, server) != body
+
+    def _require_another_state(self, server, conflict):
+        """Raise where Nova would refuse the same action once more.
+
+        :raises: Refused if it is a lock that stops it, ActionFailed if the
+            server stays as it was.
+        """
+        now = self._host.servers.get(self._info.server)
+        # Nova looks at a lock first. In another state there may be nothing
+        # to do, or something else in the way too.
+        if now.locked and now.state == server.state:
+            raise transitions.Refused(
+                f'Server {now.id} ({now.name}) takes no action: '
+                + transitions.LOCKED.format(
+                    reason=f' ("{now.locked_reason}")' if now.locked_reason
+                    else ''))
+        # Once is no proof: what stood in the way may just have ended.
+        if self._refused_in == now.state == server.state:
+            raise errors.ActionFailed(f'{conflict}; {now.fault_or_hint}')
+        self._refused_in = server.state
+
+    def _has_booted(self, server):
+        """Return whether an action that seemed to fail has done its work."""
+        state, last = server.state, self._sent[-1]
+        if not (self._request.ends_on and last.boots
+                and transitions.reached(last, state, state.vm_state)):
+            return False
+        if not server.network_first and (
+                transitions.device_in_use(state).by_rescue
+                is not self._device.by_rescue):
+            return False
+        # A reboot leaves nothing in the state by which to know of it.
+        return (self._request is transitions.Request.POWER_ON
+                or last not in _REBOOTS)
+
+    def _end(self, server, booted):
+        """Keep with the node what has become of its server."""
+        if not self._sent:
+            return None
+        baseline.set_after_action(
+            self._node, server, self._request_id,
+            rebuilt=self._request is transitions.Request.REBUILD)
+        if booted:
+            boot_device.booted(self._node)
+        return server
+
+    def _pause(self, error):
+        """Wait before another attempt.
+
+        :raises: the error if there is to be none.
+        """
+        pause = 0.0
+        if isinstance(error, errors.Conflict):
+            self._conflicts += 1
+        else:
+            pause = CONF[GROUP].poll_interval * 2 ** min(self._failures, 8)
+            pause = max(min(pause, LONGEST_PAUSE), error.retry_after)
+            self._failures += 1
+        if (self._conflicts == MAX_CONFLICTS
+                or time.monotonic() + pause >= self._deadline):
+            raise error
+        LOG.warning('The %(request)s of node %(node)s is planned again: '
+                    '%(reason)s',
+                    {'request': self._request.value,
+                     'node': self._node.uuid, 'reason': error})
+        cloud.failed(self._info.credentials, error)
+        pending_request.set_server(self._node, None)
+        self._save()
+        time.sleep(pause)
+
+    def _save(self):
+        if self._node.obj_what_changed():
+            self._node.save()

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the server of a host cloud is, and what Nova can do with it."""
+
+import dataclasses
+
+from oslo_config import cfg
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import cache
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import flavors
+from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import volumes
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+# The first compute API that rescues a server which boots from a volume, and
+# the first whose rebuild writes such a volume again.
+VOLUME_RESCUE_MICROVERSION = (2, 87)
+VOLUME_REBUILD_MICROVERSION = (2, 93)
+
+_LET_THE_AGENT = ("let Ironic's agent clean the node "
+                  '(deploy.erase_devices_metadata)')
+
+
+class Capabilities:
+    """Servers of one project, by their images, flavors and volumes.
+
+    Each method raises a HostCloudError if the host cloud cannot be asked.
+    """
+
+    def __init__(self, compute: service.Service, image: images.Images,
+                 volume: volumes.Volumes):
+        """Use the services of a cloud."""
+        self._compute = compute
+        self._images = image
+        self._volumes = volume
+        # Power sync goes on while Glance and Cinder are away.
+        self._network_first = cache.Cache(volumes.MAX_AGE)
+
+    def complete(self, server: servers.Server,
+                 cached: bool = False) -> servers.Server:
+        """Return a server with what Nova does not show of it.
+
+        :param cached: whether the reading may be an old one, as in power
+            sync: then what is not shown is not asked for each time.
+        """
+        if not cached:
+            self._images.forget_missing(server.image_id)
+            self._volumes.forget_missing(server.volume_ids)
+        if not server.volume_ids:
+            # Its disk would be a volume if it were network-first.
+            return server
+        key = (server.image_id, server.volume_ids)
+        found = self._network_first.get(key)
+        if found is None:
+            properties = (self._volumes.image_properties(server)
+                          if server.image_id is None
+                          else self._images.of_server(server))
+            if properties is not None:
+                found = images.is_network_first(properties)
+                # An ISO without the property may get it yet.
+                if found or properties.get('disk_format') != 'iso':
+                    self._network_first.put(key, found)
+            elif server.image_id:
+                # It is gone, and may be shared with this project again.
+                found = False
+        return dataclasses.replace(server, network_first=found)
+
+    def boot_mode(self, server: servers.Server) -> str | None:
+        """Return the boot mode of a server, 'bios' or 'uefi'.
+
+        :returns: None if that is not known: of a server that boots from a
+            volume that was not made from an image, or whose image is gone, on
+            a compute API before 2.98.
+        """
+        properties = self._boot_properties(server)
+        return None if properties is None else images.firmware(properties)
+
+    def secure_boot(self, server: servers.Server) -> bool | None:
+        """Return whether a server's firmware boots only what is signed.
+
+        :returns: None if it boots BIOS, if the host decides, or if that is
+            not known, as in :meth:`boot_mode`.
+        """
+        properties = self._boot_properties(server)
+        if properties is None:
+            return None
+        flavor = server.flavor_details
+        return images.secure_boot(properties,
+                                  flavor.extra_specs if flavor else {})
+
+    def architecture(self, server: servers.Server,
+                     flavor: flavors.Flavor) -> str | None:
+        """Return the architecture of a server, such as 'x86_64'."""
+        return (images.architecture(self._boot_properties(server) or {})
+                or flavor.architecture)
+
+    def flavor(self, server: servers.Server) -> flavors.Flavor:
+        """Return the flavor of a server.
+
+        :raises: NotFound if it is gone and only its identifier is left.
+        """
+        if server.flavor_details:
+            return server.flavor_details
+        if not server.flavor:
+            raise errors.NotFound(
+                f'The host cloud shows no flavor of server {server.id}')
+        return flavors.read(self._compute, server.flavor)
+
+    def root_disk(self, server: servers.Server,
+                  flavor: flavors.Flavor) -> int | None:
+        """Return the size in GiB of the disk that a server's system is on.
+
+        :returns: None if it is a volume that the host cloud does not show.
+        """
+        if server.network_first is None:
+            return None
+        if server.image_id and not server.network_first:
+            return flavor.disk
+        return self._volumes.first_disk(server)
+
+    def image_properties(self, server: servers.Server) -> dict | None:
+        """Return the properties of an image that makes the same machine.
+
+        :returns: None if they are not known, as in :meth:`boot_mode`.
+        """
+        # What Nova shows of them with the server is less.
+        found = (self._images.of_server(server) if server.image_id
+                 else self._volumes.image_properties(server)
+                 ) or server.image_properties
+        return images.of_the_machine(found) if found else None
+
+    def shutdown_timeout(self, server: servers.Server) -> int | None:
+        """Return the seconds that Nova waits for a guest to shut down.
+
+        Nova goes by the image as it was when the server was made, and does
+        not show this property of it; Glance shows the image as it is now.
+
+        :returns: None if the host cloud's own ``shutdown_timeout`` applies,
+            60 by default.
+        """
+        image = self._images.of_server(server) or {}
+        try:
+            return int(image['os_shutdown_timeout'])
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def own_empty_image(self, server: servers.Server) -> str | None:
+        """Return the UUID of a server's own image, if that is empty."""
+        image_id = server.image_id or (
+            self._volumes.image_properties(server) or {}).get('image_id')
+        if image_id is None:
+            return None
+        try:
+            image = self._images.read(image_id)
+        except errors.NotFound:
+            return None
+        return image['id'] if images.is_empty(image) else None
+
+    def rescue_obstacle(self, server: servers.Server) -> str | None:
+        """Return why a server cannot be rescued, whatever the image is.
+
+        :returns: what stands in the way and what to do, as a clause; None if
+            nothing does. A network-first server is not to be rescued at all.
+        """
+        if server.network_first:
+            return None
+        if server.network_first is None:
+            return transitions.BOOT_NOT_KNOWN
+        if server.image_id is None and (
+                self._compute.microversion < VOLUME_RESCUE_MICROVERSION):
+            return (
+                'it boots from a volume, which the compute API of the host '
+                'cloud cannot rescue (%d.%d, and it takes 2.87): make it a '
+                'network-first server' % self._compute.microversion)
+        if self._has_tpm(server):
+            return ('it has a virtual TPM, with which Nova rescues no server: '
+                    'make it one without, or a network-first server')
+        image = self._images.of_server(server) or {}
+        if server.volume_ids and image.get('disk_format') == 'iso':
+            return (
+                'it boots from the ISO %s, which nothing says to be the '
+                'network-first image: set %s=%s on it if it is' % (
+                    image['id'], *images.NETWORK_FIRST))
+        return None
+
+    def rebuild_obstacle(self, server: servers.Server) -> str | None:
+        """Return why a server cannot be rebuilt from another image.
+
+        :returns: what stands in the way, as a clause; None if nothing does.
+        """
+        if server.network_first:
+            return ('its disk is a volume beside the CD that it boots from, '
+                    'and Nova rebuilds only what a server boots from')
+        if server.network_first is None:
+            return transitions.BOOT_NOT_KNOWN
+        if server.image_id is None and (
+                self._compute.microversion < VOLUME_REBUILD_MICROVERSION):
+            return ('it boots from a volume, which the compute API of the '
+                    'host cloud cannot rebuild (%d.%d, and it takes 2.93)'
+                    % self._compute.microversion)
+        if self._has_tpm(server):
+            return ('it has a virtual TPM, with which Nova rebuilds no '
+                    'server')
+        return None
+
+    def wipe_obstacle(self, server: servers.Server) -> str | None:
+        """Return why a rebuild does not wipe all that a server has of disks.
+
+        :returns: what stands in the way and what to do, as a clause; None if
+            nothing does.
+        """
+        if server.network_first:
+            return ('its disk is a volume beside the CD that it boots from, '
+                    'and Nova wipes only what a server boots from: '
+                    + _LET_THE_AGENT)
+        if server.image_id is None:
+            if self._compute.microversion < VOLUME_REBUILD_MICROVERSION:
+                return (
+                    'it boots from a volume, which the compute API of the '
+                    'host cloud cannot wipe (%d.%d, and it takes 2.93): '
+                    % self._compute.microversion + _LET_THE_AGENT)
+            if not CONF[GROUP].rebuild_replaces_volumes:
+                return (
+                    'it boots from a volume, and nothing says that the host '
+                    'cloud wipes more of it than the size of the image: set '
+                    f'[{GROUP}]rebuild_replaces_volumes if it does, as with '
+                    'Ceph, or ' + _LET_THE_AGENT)
+            if len(server.volume_ids) < 2:
+                return None
+        elif not server.volume_ids:
+            return None
+        return (f'it has volumes ({", ".join(server.volume_ids)}), and Nova '
+                'wipes only what a server boots from: detach the others, or '
+                + _LET_THE_AGENT)
+
+    def _has_tpm(self, server):
+        return server.has_tpm or images.has_tpm(
+            self._boot_properties(server) or {})
+
+    def _boot_properties(self, server):
+        """Return the properties of the image that a server boots from."""
+        if server.image_properties is not None:
+            return server.image_properties
+        if server.image_id is None:
+            return self._volumes.image_properties(server) or None
+        return self._images.of_server(server)

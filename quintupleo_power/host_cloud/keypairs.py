@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key pairs of Nova, for the time of a rebuild."""
+
+import contextlib
+
+from oslo_log import log
+
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
+
+LOG = log.getLogger(__name__)
+
+
+class Keypairs:
+    """The key pairs of one user."""
+
+    def __init__(self, compute: service.Service):
+        """Use the compute service of a cloud."""
+        self._compute = compute
+
+    @contextlib.contextmanager
+    def temporary(self, server: servers.Server, public_key: str | None):
+        """Make a key pair, and delete it in the end.
+
+        Nova takes the name of one of the user's key pairs and keeps a copy
+        with the server: the key pair is needed for that one request.
+
+        :param server: the server that it is for and is named by: what a
+            conductor that died has left is replaced.
+        :param public_key: as OpenSSH writes it; None for none.
+        :returns: the key pair's name or None, as a context.
+        :raises: BadRequest if it is no such key, Forbidden if the user has
+            too many, or another HostCloudError.
+        """
+        if public_key is None:
+            yield None
+            return
+        name = f'quintupleo-{server.id}'
+        path = f'/os-keypairs/{name}'
+        with contextlib.suppress(errors.NotFound):
+            self._compute.delete(path)
+        self._compute.ask('/os-keypairs', {'keypair': {
+            'name': name, 'public_key': public_key}}, 'keypair')
+        try:
+            yield name
+        finally:
+            try:
+                self._compute.delete(path)
+            except errors.HostCloudError as exc:
+                LOG.warning('Key pair %(name)s is left in the host cloud and '
+                            'not needed any more: %(reason)s',
+                            {'name': name, 'reason': exc})

@@ -1,0 +1,312 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of one project, read for many who ask.
+
+One list serves a whole pass of power sync, and after it a list of what has
+changed since. Who waits for the end of an action shares such a list, too.
+"""
+
+import collections
+import contextlib
+import datetime
+import threading
+import time
+
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import cache
+from quintupleo_power.host_cloud import capabilities
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import shared_call
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+
+# Threads that ask at the same time from whom on they share a list.
+SHARED_FROM = 3
+# From so many servers that power sync asks for on a list is worth a try.
+LIST_FROM = 2
+# A list is worth it while the project holds at most so many times the servers
+# that are asked for: reading each of these takes longer then
+# (benchmarks/power_sync.py).
+BREAK_EVEN = 25
+# A list of a project of unknown size ends after so many servers at the
+# earliest: a conductor that starts has asked for few of its nodes yet.
+FIRST_LIST = 10000
+# Seconds for which the size of a project that is too large counts.
+SIZE_MAX_AGE = 3600.0
+# Seconds for which a server counts as asked for by power sync.
+REQUESTED_AGE = 300.0
+# Seconds after which the whole project is listed again. Changes that do not
+# touch a server's own row, such as a volume, are seen no earlier.
+WHOLE_LIST_AGE = 600.0
+# Seconds that the clocks of the host cloud's machines may be apart.
+CLOCK_SKEW = 60.0
+# The same, where the host cloud does not tell its time.
+UNKNOWN_CLOCK_SKEW = 300.0
+# Seconds between two lists for those who wait, at most; what such a list
+# costs the host cloud, the actions wait for.
+LONGEST_REST = 2.0
+
+
+class ServerCache:
+    """Readings of the servers of one project of a host cloud."""
+
+    def __init__(self, compute: service.Service,
+                 described: capabilities.Capabilities | None = None):
+        """Read through a compute service.
+
+        :param described: what completes a server that was read; None to take
+            it as Nova shows it.
+        """
+        self._compute = compute
+        self._capabilities = described
+        self._lock = threading.RLock()
+        self._servers: dict[str, servers.Server] = {}
+        self._ids: dict[str, str] = {}
+        # When an action was sent to a server last, or seen to end.
+        self._acted = cache.Cache(WHOLE_LIST_AGE)
+        # When power sync has asked for a server last.
+        self._requested: collections.OrderedDict[str, float] = (
+            collections.OrderedDict())
+        # Since when each thread waits for the end of an action.
+        self._waiting: dict[int, float] = {}
+        self._readers = 0
+        self._size, self._sized_at = 0, float('-inf')
+        # The begin of the last whole list, and of the last list that brought
+        # it up to date: all that it holds is as it was then.
+        self._listed_at = self._refreshed_at = float('-inf')
+        self._polled_at, self._poll_took = float('-inf'), 0.0
+        self._whole_list = shared_call.SharedCall(
+            self._read_whole_list, 'quintupleo-list')
+        self._refresh = shared_call.SharedCall(
+            self._read_changes, 'quintupleo-refresh')
+        self._poll = shared_call.SharedCall(
+            self._read_polled, 'quintupleo-poll')
+
+    def get(self, reference: str) -> servers.Server:
+        """Return a server as a reading shows it that begins now.
+
+        :param reference: the server's UUID, or its name if it is unique.
+        :raises: NotFound, NotUnique or another HostCloudError.
+        """
+        return self.complete(self._get(reference))
+
+    def complete(self, server: servers.Server,
+                 cached: bool = False) -> servers.Server:
+        """Return a server with what Nova does not show of it.
+
+        See :meth:`capabilities.Capabilities.complete`.
+        """
+        return (self._capabilities.complete(server, cached)
+                if self._capabilities else server)
+
+    def _get(self, reference):
+        begun = time.monotonic()
+        with self._lock:
+            self._readers += 1
+            shares = (self._readers >= SHARED_FROM
+                      and self._longest_list(self._readers))
+        try:
+            if shares:
+                self._whole_list()
+                found = self._find(reference, begun)
+                if found:
+                    return found
+            return self._read(reference)
+        finally:
+            with self._lock:
+                self._readers -= 1
+
+    def get_cached(self, reference: str) -> servers.Server:
+        """Return a server as an earlier reading may show it.
+
+        That is at most ``[quintupleo]server_list_max_age`` seconds old.
+
+        :param reference: the server's UUID, or its name if it is unique.
+        :raises: NotFound, NotUnique or another HostCloudError.
+        """
+        max_age = CONF[GROUP].server_list_max_age
+        return self.complete(self._get_cached(reference, max_age),
+                             cached=True)
+
+    def _get_cached(self, reference, max_age):
+        if max_age <= 0:
+            return self._get(reference)
+        now = time.monotonic()
+        with self._lock:
+            self._request(reference, now)
+            found = self._find(reference, now - max_age)
+            lists = (self._refreshed_at <= now - max_age
+                     and self._longest_list(len(self._requested),
+                                            FIRST_LIST))
+        if found or not lists:
+            return found or self._read(reference)
+        self._refresh(join=True)
+        return self._find(reference, now - max_age) or self._read(reference)
+
+    def poll(self, server_id: str) -> servers.Server:
+        """Return a server whose action is under way, as it is now.
+
+        :param server_id: the server's UUID.
+        :raises: NotFound or another HostCloudError.
+        """
+        begun = time.monotonic()
+        if len(self._waiting) >= SHARED_FROM:
+            self._poll()
+            found = self._find(server_id, begun)
+            if found:
+                return found
+        return self._read(server_id)
+
+    @contextlib.contextmanager
+    def waiting(self):
+        """Count the thread as one that polls from now on."""
+        thread = threading.get_ident()
+        self._waiting[thread] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._waiting[thread]
+
+    def invalidate(self, server_id: str) -> None:
+        """Let no reading that began before now count any more.
+
+        :param server_id: the server's UUID.
+        """
+        with self._lock:
+            self._acted.put(server_id, time.monotonic())
+            self._servers.pop(server_id, None)
+
+    def _read(self, reference):
+        server = servers.read(self._compute, reference)
+        with self._lock:
+            if reference in self._requested:
+                self._keep(server)
+                self._ids[reference] = server.id
+        return server
+
+    def _find(self, reference, since):
+        """Return a server that a reading since a moment shows, or None."""
+        with self._lock:
+            server = self._servers.get(self._ids.get(reference, reference))
+            # A name may have gone over to another server.
+            if server is None or reference not in (server.id, server.name):
+                return None
+            read_at = server.read_at
+            if read_at >= self._listed_at:
+                read_at = max(read_at, self._refreshed_at)
+            return server if read_at >= since else None
+
+    def _keep(self, server):
+        known = self._servers.get(server.id)
+        if ((self._acted.get(server.id) or float('-inf')) >= server.read_at
+                or (known and known.read_at > server.read_at)):
+            return
+        if server.state.vm_state == 'deleted':
+            # Only a list of changes shows it: to read it is a NotFound.
+            self._servers.pop(server.id, None)
+        else:
+            self._servers[server.id] = server
+
+    def _request(self, reference, now):
+        """Note that power sync asks for a server, and forget the others."""
+        self._requested[reference] = now
+        self._requested.move_to_end(reference)
+        while next(iter(self._requested.values())) < now - REQUESTED_AGE:
+            gone, _ = self._requested.popitem(last=False)
+            self._servers.pop(self._ids.pop(gone, gone), None)
+
+    def _longest_list(self, readers, unknown=0):
+        """Return how many servers a list may hold to be worth it, or 0.
+
+        :param unknown: the least, while the size of the project is unknown.
+        """
+        if readers < LIST_FROM:
+            return 0
+        longest = BREAK_EVEN * readers
+        if time.monotonic() - self._sized_at > SIZE_MAX_AGE:
+            return max(longest, unknown)
+        return longest if self._size <= longest else 0
+
+    def _read_whole_list(self):
+        """List the project, unless that turns out not to be worth it."""
+        begun, found = time.monotonic(), []
+        with self._lock:
+            longest = max(
+                self._longest_list(len(self._requested), FIRST_LIST),
+                self._longest_list(self._readers))
+        is_whole = True
+        for page in servers.read_pages(self._compute,
+                                       {'limit': longest + 1}):
+            found += page
+            if len(found) > longest:
+                LOG.info('The project holds more than %s servers, too many '
+                         'to list them for those that are nodes: each of '
+                         'these is read by itself', longest)
+                is_whole = False
+                break
+        with self._lock:
+            self._size, self._sized_at = len(found), time.monotonic()
+            if is_whole:
+                self._replace(found, begun)
+            else:
+                for server in found:
+                    self._keep(server)
+
+    def _replace(self, found, begun):
+        """Take a list for all that there is."""
+        self._servers = {
+            server_id: server for server_id, server in self._servers.items()
+            if server.read_at >= begun}
+        names = collections.Counter(server.name for server in found)
+        for server in found:
+            self._keep(server)
+        self._ids = {server.name: server.id for server in found
+                     if server.name in self._requested
+                     and names[server.name] == 1}
+        self._listed_at = self._refreshed_at = begun
+
+    def _read_changes(self):
+        """Bring the last whole list up to date, or make another one."""
+        begun = time.monotonic()
+        if begun - self._listed_at > WHOLE_LIST_AGE:
+            self._read_whole_list()
+            return
+        self._take_changes(self._refreshed_at)
+        with self._lock:
+            self._refreshed_at = max(self._refreshed_at, begun)
+
+    def _read_polled(self):
+        """Read what has changed since somebody waits for it."""
+        rest = self._polled_at + min(self._poll_took, LONGEST_REST)
+        time.sleep(max(0.0, rest - time.monotonic()))
+        begun = time.monotonic()
+        self._take_changes(min(list(self._waiting.values()) or [begun]))
+        self._polled_at = time.monotonic()
+        self._poll_took = self._polled_at - begun
+
+    def _take_changes(self, since):
+        """Read the servers that have changed since a moment.
+
+        :param since: a ``time.monotonic`` value.
+        """
+        ahead = self._compute.clock_ahead
+        skew = UNKNOWN_CLOCK_SKEW if ahead is None else CLOCK_SKEW
+        moment = datetime.datetime.fromtimestamp(
+            time.time() - (time.monotonic() - since) + (ahead or 0.0) - skew,
+            datetime.timezone.utc)
+        oldest = time.monotonic() - 2 * WHOLE_LIST_AGE
+        for page in servers.read_pages(
+                self._compute,
+                {'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):
+            with self._lock:
+                for server in page:
+                    self._keep(server)
+        with self._lock:
+            self._servers = {
+                server_id: server for server_id, server
+                in self._servers.items() if server.read_at > oldest}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call whose result many threads share."""
+
+from collections import abc
+from concurrent import futures
+import threading
+import typing
+
+
+class SharedCall:
+    """A function that runs once for all who ask for it before it begins.
+
+    It runs in one thread of its own: each thread that decodes a long answer
+    keeps megabytes of memory for the next one, and Ironic asks with many.
+    """
+
+    def __init__(self, function: abc.Callable[[], typing.Any], name: str):
+        """Share a function.
+
+        :param function: the function.
+        :param name: the name of the thread.
+        """
+        self._function = function
+        self._executor = futures.ThreadPoolExecutor(
+            1, thread_name_prefix=name)
+        self._lock = threading.Lock()
+        self._current = self._next = None
+
+    def __call__(self, join: bool = False) -> typing.Any:
+        """Return the result of a run that begins after this was called.
+
+        :param join: whether a run that has begun before will do.
+        :raises: what the function raises.
+        """
+        with self._lock:
+            if join and self._current:
+                call = self._current
+            else:
+                if self._next is None:
+                    self._next = self._executor.submit(self._run)
+                call = self._next
+        return call.result()
+
+    def _run(self):
+        with self._lock:
+            self._current, self._next = self._next, None
+        try:
+            return self._function()
+        finally:
+            with self._lock:
+                self._current = None

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The boot interface: a ramdisk from a virtual CD-ROM, without DHCP."""
+
+from ironic.common import boot_devices
+from ironic.common import exception
+from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base
+from ironic.drivers.modules import boot_mode_utils
+from ironic.drivers.modules import deploy_utils
+from ironic.drivers.modules import image_utils
+from ironic.drivers import utils as driver_utils
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import compat
+from quintupleo_power.media import boot_iso
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import driver_info
+
+CONF = cfg.CONF
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+PROPERTIES = {
+    f'{mode}_{what}': (
+        f'URL or Glance UUID of the {what} for {title}. Default: '
+        f'[conductor]{mode}_{what}. Required.')
+    for mode, title in (('deploy', 'deployment and cleaning'),
+                        ('rescue', "Ironic's rescue"))
+    for what in ('kernel', 'ramdisk')}
+PROPERTIES['bootloader'] = (
+    'URL or Glance UUID of an EFI system partition image, for UEFI. Default: '
+    '[conductor]bootloader. Optional.')
+PROPERTIES['kernel_append_params'] = (
+    'Additional kernel parameters for the ramdisk. Default: '
+    '[pxe]kernel_append_params. Optional.')
+
+
+class QuintupleoVirtualMediaBoot(base.BootInterface):
+    """Boots from an ISO that a rescue puts into the server's CD-ROM drive.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
+
+    capabilities = ['ramdisk_boot']
+
+    @property
+    def image_publisher_settings(self):
+        """How Ironic serves an ISO that a user attaches."""
+        return compat.image_publisher_settings()
+
+    def get_properties(self):
+        """Return the properties of the interface."""
+        return driver_info.COMMON_PROPERTIES | PROPERTIES
+
+    @METRICS.timer('QuintupleoVirtualMediaBoot.validate')
+    def validate(self, task):
+        """Check that there is what an ISO is made of.
+
+        :raises: MissingParameterValue if something is missing.
+        """
+        self._validate(task, 'deploy')
+        if _runs_from_an_iso(task):
+            deploy_utils.validate_image_properties(
+                task, deploy_utils.get_image_instance_info(task.node))
+
+    def validate_rescue(self, task):
+        """Check that there is what an ISO for Ironic's rescue is made of.
+
+        :raises: MissingParameterValue if something is missing.
+        """
+        self._validate(task, 'rescue')
+
+    def validate_inspection(self, task):
+        """Check that the agent can be booted to inspect.
+
+        :raises: MissingParameterValue if something is missing: nothing else
+            boots this machine, that inspection could be left to.
+        """
+        self._validate(task, 'deploy')
+
+    @staticmethod
+    def _validate(task, mode):
+        driver_info.parse(task.node)
+        if deploy_utils.needs_agent_ramdisk(task.node, mode=mode):
+            boot_iso.agent(task.node, mode)
+        try:
+            boot_mode = _boot_mode(task)
+        except exception.DriverOperationError:
+            # Validation of the power interface tells of it.
+            return
+        boot_iso.require_boot_loader(task.node, boot_mode)
+
+    @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_ramdisk')
+    def prepare_ramdisk(self, task, ramdisk_params):
+        """Have the next boot be from an ISO with the agent.
+
+        :param ramdisk_params: dict of parameters for the agent.
+        :raises: ImageCreationFailed if the ISO cannot be made, or what Ironic
+            raises if what it is made of cannot be fetched.
+        :raises: NetworkError if the network interface does not tell the
+            network configuration.
+        :raises: DriverOperationError if the host cloud does not take it.
+        """
+        node = task.node
+        if not driver_utils.need_prepare_ramdisk(node):
+            return
+        if conductor_utils.is_fast_track(task):
+            LOG.debug('The agent of node %s runs already', node.uuid)
+            return
+        conductor_utils.add_secret_token(node, pregenerated=True)
+        node.save()
+        parameters = {
+            **image_utils.override_api_url(dict(ramdisk_params)),
+            'ipa-agent-token': node.driver_internal_info['agent_secret_token']}
+        mac = deploy_utils.get_single_nic_with_vif_port_id(task)
+        if mac:
+            parameters['BOOTIF'] = mac
+        if CONF.debug:
+            parameters.setdefault('ipa-debug', '1')
+        boot_mode_utils.sync_boot_mode(task)
+        boot_mode = _boot_mode(task)
+        with boot_iso.of_the_agent(task, boot_mode, parameters) as path:
+            virtual_media.insert(node, virtual_media.Purpose.RAMDISK,
+                                 boot_mode, path)
+        conductor_utils.node_set_boot_device(task, boot_devices.CDROM,
+                                             persistent=False)
+
+    @METRICS.timer('QuintupleoVirtualMediaBoot.clean_up_ramdisk')
+    def clean_up_ramdisk(self, task):
+        """Remove the ISO with the agent."""
+        if not conductor_utils.is_fast_track(task):
+            virtual_media.eject(task.node)
+
+    @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_instance')
+    def prepare_instance(self, task):
+        """Have all boots from now on be those of the instance.
+
+        :raises: MissingParameterValue if a required setting is missing, or
+            the boot loader of an ISO.
+        :raises: InvalidParameterValue if a setting is wrong, or the server
+            lacks the boot mode or secure boot that is asked for.
+        :raises: ImageCreationFailed if an ISO is wanted and cannot be made,
+            or what Ironic raises if it cannot be fetched.
+        :raises: DriverOperationError if the host cloud does not take it.
+        """
+        virtual_media.eject(task.node)
+        boot_mode_utils.sync_boot_mode(task)
+        boot_mode_utils.configure_secure_boot_if_needed(task)
+        device = boot_devices.DISK
+        if _runs_from_an_iso(task):
+            boot_mode = _boot_mode(task)
+            with boot_iso.of_an_instance(task, boot_mode) as path:
+                virtual_media.insert(
+                    task.node, virtual_media.Purpose.INSTANCE, boot_mode, path)
+            device = boot_devices.CDROM
+        conductor_utils.node_set_boot_device(task, device, persistent=True)
+
+    @METRICS.timer('QuintupleoVirtualMediaBoot.clean_up_instance')
+    def clean_up_instance(self, task):
+        """Remove whatever is in the drive.
+
+        :raises: DriverOperationError if secure boot was asked for, and the
+            host cloud does not tell whether the server has it.
+        """
+        virtual_media.eject(task.node)
+        boot_mode_utils.deconfigure_secure_boot_if_needed(task)
+
+
+def _runs_from_an_iso(task):
+    """Whether the instance is a ramdisk, which no disk has."""
+    return deploy_utils.get_boot_option(task.node) == 'ramdisk'
+
+
+def _boot_mode(task):
+    """The server's boot mode, or the node's where the cloud cannot tell."""
+    return (task.driver.management.get_boot_mode(task)
+            or boot_mode_utils.get_boot_mode(task.node))

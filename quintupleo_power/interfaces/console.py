@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The console interface: the console that the host cloud gives."""
+
+from ironic.drivers import base
+
+from quintupleo_power import compat
+from quintupleo_power import exceptions
+from quintupleo_power.node import driver_info
+
+METRICS = compat.get_metrics_logger(__name__)
+
+# What Ironic's own graphical consoles are called, which its clients and Nova
+# know (ironic.common.vnc.get_console); the others keep Nova's names.
+_IRONIC_TYPES = {'novnc': 'vnc'}
+
+
+class QuintupleoConsole(base.ConsoleInterface):
+    """Console of a Nova server, by a URL of the host cloud's own proxy.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
+
+    def get_properties(self):
+        """Return the properties of the interface."""
+        return driver_info.CONSOLE_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoConsole.validate')
+    def validate(self, task):
+        """Check the node's settings, without a request to the host cloud."""
+        driver_info.parse(task.node)
+        driver_info.console_type(task.node)
+
+    @METRICS.timer('QuintupleoConsole.start_console')
+    def start_console(self, task):
+        """Check that the host cloud gives a console.
+
+        Nothing has to be started. Ironic also calls this for each node with
+        a console when a conductor starts or takes the node over, and
+        disables the console of a node that raises: there nothing is asked.
+
+        :raises: DriverOperationError if the host cloud gives no console.
+        """
+        if not task.node.console_enabled:
+            _url(task.node)
+
+    def stop_console(self, task):
+        """Do nothing: what gives access to a console runs out by itself."""
+
+    @METRICS.timer('QuintupleoConsole.get_console')
+    def get_console(self, task):
+        """Get a URL that opens the console for some minutes.
+
+        :raises: DriverOperationError if the host cloud gives no console.
+        :returns: a dictionary with ``type`` and ``url``.
+        """
+        console_type = driver_info.console_type(task.node)
+        return {'type': _IRONIC_TYPES.get(console_type, console_type),
+                'url': _url(task.node)}
+
+
+def _url(node):
+    console_type = driver_info.console_type(node)
+    with exceptions.host_cloud(node) as (info, host):
+        return host.consoles.url(host.servers.get(info.server), console_type)

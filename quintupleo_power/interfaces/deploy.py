@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deploy interface: the server is rebuilt with the wanted image.
+
+There is no ramdisk, no agent and no network for provisioning: the host cloud
+writes the disk. All of it happens in one step, in the conductor's thread.
+"""
+
+import time
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import steps as conductor_steps
+from ironic.conductor import task_manager
+from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base
+from ironic.drivers.modules import agent_base
+from ironic.drivers.modules import deploy_utils
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import compat
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import disks
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import images
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import driver_info
+from quintupleo_power.rebuild import config_drive
+from quintupleo_power.rebuild import server_fields
+from quintupleo_power.rebuild import source_image
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+STEP = 'deploy'
+
+
+# Ironic's own rescue, too, boots an agent, whose heartbeats come here.
+class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
+                              base.DeployInterface):
+    """Deployment by Nova's rebuild.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
+
+    def get_properties(self):
+        """Return the properties of the interface."""
+        return driver_info.COMMON_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoRebuildDeploy.validate')
+    def validate(self, task):
+        """Check that the image can be deployed on the server by a rebuild.
+
+        What an agent or a boot from the network takes is not asked for.
+
+        :raises: MissingParameterValue if a setting is missing.
+        :raises: InvalidParameterValue if a setting is wrong, or Nova cannot
+            do it with this server.
+        """
+        node = task.node
+        driver_info.parse(node)
+        deploy_utils.validate_capabilities(node)
+        if not task.driver.storage.should_write_image(task):
+            raise exception.InvalidParameterValue(
+                f'Node {node.uuid} is to boot from a volume of its own, and a '
+                'rebuild deploys images: remove the volume target, or use '
+                'deploy_interface direct')
+        source_image.validate(task)
+        # Ironic passes over steps that an agent may know.
+        conductor_steps.validate_user_deploy_steps_and_templates(task)
+        self._check(task, fetch=False)
+
+    @staticmethod
+    def _check(task, fetch):
+        """Check server and config drive, as far as that can be done now."""
+        drive = config_drive.of_task(task, fetch)
+        with exceptions.host_cloud(task.node, validating=True) as (
+                info, host):
+            server = host.servers.get(info.server)
+            obstacle = host.capabilities.rebuild_obstacle(server)
+            if obstacle:
+                raise transitions.Refused(
+                    f'Server {server.id} ({server.name}) cannot be deployed '
+                    f'by a rebuild: {obstacle}: use deploy_interface direct')
+            if drive:
+                server_fields.check(task.node, host.compute_version, server,
+                                    drive)
+
+    @METRICS.timer('QuintupleoRebuildDeploy.prepare')
+    @task_manager.require_exclusive_lock
+    def prepare(self, task):
+        """Check the config drive that came with the request.
+
+        An instance that is there boots from its disk without a conductor's
+        help: another one has nothing to prepare for it.
+
+        :raises: InvalidParameterValue if a setting is wrong, the config drive
+            cannot be used, or Nova cannot do it with this server.
+        """
+        if task.node.provision_state != states.DEPLOYING:
+            return
+        # Ironic keeps the config drive of a request after it has validated
+        # the node.
+        self._check(task, fetch=True)
+
+    @METRICS.timer('QuintupleoRebuildDeploy.deploy')
+    @base.deploy_step(priority=100)
+    @task_manager.require_exclusive_lock
+    def deploy(self, task):
+        """Rebuild the server with the node's image and power it on.
+
+        To run it twice does no harm.
+
+        :raises: InvalidParameterValue or MissingParameterValue if a setting
+            is wrong or missing, or other steps were asked for that only an
+            agent could know.
+        :raises: NetworkError if the node does not get on its networks.
+        :raises: DriverOperationError if the host cloud does not do it, and
+            what Ironic raises if it cannot have the image.
+        """
+        node = task.node
+        # Those of the request, which Ironic keeps with the node by now.
+        conductor_steps.validate_user_deploy_steps_and_templates(task)
+        drive = config_drive.of_task(task)
+        image = _Image(task)
+        conductor_utils.node_power_action(task, states.POWER_OFF)
+        with exceptions.host_cloud(node) as (info, host):
+            # The rebuild has its own time, and finds it then.
+            image.provide(host, host.servers.get(info.server))
+        # Both before the rebuild: Nova's config drive describes the ports,
+        # and what the boot interface refuses is to leave the disk alone.
+        task.driver.network.configure_tenant_networks(task)
+        task.driver.boot.prepare_instance(task)
+        with exceptions.host_cloud(node) as (info, host):
+            server = host.servers.get(info.server)
+            server_fields.check(node, host.compute_version, server, drive)
+            if drive.network_data:
+                server_fields.check_network(node, drive,
+                                            host.ports.of_server(server))
+            server_fields.note(node, server, drive)
+            with host.keypairs.temporary(server, drive.public_key) as key:
+                disks.rebuild(
+                    task, STEP, lambda node, info, host, server: {
+                        'imageRef': image.provide(host, server),
+                        **server_fields.members(
+                            node, host.compute_version, server, drive, key)})
+        source_image.forget(node)
+        conductor_utils.node_power_action(task, states.POWER_ON)
+        LOG.info('Node %(node)s was deployed by a rebuild of server '
+                 '%(server)s', {'node': node.uuid, 'server': server.id})
+
+    @METRICS.timer('QuintupleoRebuildDeploy.tear_down')
+    @task_manager.require_exclusive_lock
+    def tear_down(self, task):
+        """Power the node off and take it from the instance's networks.
+
+        Cleaning is what removes the instance from the disk.
+
+        :returns: DELETED of :mod:`ironic.common.states`.
+        :raises: DriverOperationError or NetworkError if the host cloud does
+            not do it.
+        """
+        conductor_utils.node_power_action(task, states.POWER_OFF)
+        task.driver.network.unconfigure_tenant_networks(task)
+        return states.DELETED
+
+    @METRICS.timer('QuintupleoRebuildDeploy.clean_up')
+    def clean_up(self, task):
+        """Remove what a deployment has left on this conductor.
+
+        :raises: what the boot interface raises if it cannot be cleaned up.
+        """
+        source_image.forget(task.node)
+        task.driver.boot.clean_up_instance(task)
+
+    @METRICS.timer('QuintupleoRebuildDeploy.prepare_service')
+    def prepare_service(self, task):
+        """Check the service steps that were asked for, as no agent will.
+
+        :raises: InvalidParameterValue if one of them does not exist, has the
+            wrong arguments or needs an agent.
+        """
+        conductor_steps.set_node_service_steps(task, disable_ramdisk=True)
+
+    def take_over(self, task):
+        """Do nothing: no conductor has anything that an instance needs."""
+
+    @METRICS.timer('QuintupleoRebuildDeploy.tear_down_cleaning')
+    def tear_down_cleaning(self, task):
+        """Power the node off, as it is after a cleaning by an agent.
+
+        An agent may have been prepared: Ironic forgets the deploy interface
+        of an instance while one boots for it.
+
+        :raises: NetworkError if the node does not get off its network.
+        """
+        deploy_utils.tear_down_inband_cleaning(task, manage_boot=False)
+
+
+class _Image:
+    """The image of a node's instance, and its like in the host cloud."""
+
+    def __init__(self, task):
+        self._task = task
+        self._checksum = source_image.checksum(task)
+
+    def provide(self, host, server):
+        """Tell the UUID that it has there, once it is there."""
+        machine = host.capabilities.image_properties(server)
+        if machine is None:
+            # As ``openstack quintupleo image create`` makes machines.
+            boot_mode = rescue_image.boot_mode(self._task.node, host, server)
+            machine = {**images.POWER_CUT,
+                       **images.BOOT_MODE_PROPERTIES[boot_mode]}
+        return host.instance_images.provide(
+            self._checksum, machine,
+            lambda: source_image.fetch(self._task, self._checksum),
+            time.monotonic() + CONF[GROUP].image_timeout,
+            CONF[GROUP].unused_instance_images)

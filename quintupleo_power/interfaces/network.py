@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network interface: the server's cards change networks in the host cloud.
+
+Nova attaches and detaches ports of servers that are ACTIVE, PAUSED or SHUTOFF
+and refuses it in a rescue. Ironic asks for it while the machine is off, where
+an agent that has switched itself off leaves a rescue behind: that is ended
+first. Only an agent for Ironic's rescue runs, when it is ready or Ironic gives
+it up: the machine then stays on the rescuing network until it is off.
+"""
+
+import contextlib
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base
+from ironic.drivers.modules.network import common
+from ironic import objects
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import compat
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import exceptions
+from quintupleo_power import executor
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import driver_info
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+# Where a port keeps the VIF that it has now (``NetType`` of Ironic's
+# ``ironic/drivers/modules/network/common.py``), and how its network is set.
+_TENANT_KEY = 'tenant_vif_port_id'
+KINDS = ('provisioning', 'cleaning', 'rescuing', 'inspection', 'servicing')
+
+PROPERTIES = {
+    f'{kind}_network': (
+        f'Network of the host cloud for {kind}, UUID or name. Default: '
+        f'[quintupleo]{kind}_network'
+        + ('.' if kind == 'provisioning' else
+           ', else what is set for provisioning.') + ' Optional.')
+    for kind in KINDS}
+
+
+def _key(kind):
+    return f'{kind}_vif_port_id'
+
+
+@contextlib.contextmanager
+def _host_cloud(node):
+    """Use the host cloud of a node; its failures are NetworkErrors here."""
+    try:
+        with exceptions.host_cloud(node) as (info, host):
+            yield info, host
+    except exception.DriverOperationError as exc:
+        raise exception.NetworkError(str(exc)) from None
+
+
+class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
+    """Networks of the host cloud, which isolate machines as switches would.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and NetworkError if the host cloud cannot be
+    asked or does not do it.
+    """
+
+    def get_properties(self):
+        """Return the properties of the interface."""
+        return driver_info.COMMON_PROPERTIES | PROPERTIES
+
+    @METRICS.timer('QuintupleoNetwork.validate')
+    def validate(self, task):
+        """Check the networks for provisioning and cleaning.
+
+        :raises: MissingParameterValue if none is set, or another required
+            setting is missing.
+        :raises: InvalidParameterValue if one is not in the host cloud, or a
+            setting is wrong.
+        """
+        self._validate(task, 'provisioning', 'cleaning')
+
+    def validate_rescue(self, task):
+        """Check the network for rescuing.
+
+        :raises: MissingParameterValue if none is set, or another required
+            setting is missing.
+        :raises: InvalidParameterValue if it is not in the host cloud, or a
+            setting is wrong.
+        """
+        self._validate(task, 'rescuing')
+
+    def validate_inspection(self, task):
+        """Check the network for inspection.
+
+        :raises: MissingParameterValue if none is set, or another required
+            setting is missing.
+        :raises: InvalidParameterValue if it is not in the host cloud, or a
+            setting is wrong.
+        """
+        self._validate(task, 'inspection')
+
+    @staticmethod
+    def _validate(task, *kinds):
+        names = {_network(task.node, kind) for kind in kinds}
+        with exceptions.host_cloud(task.node, validating=True) as (_, host):
+            for name in names:
+                host.ports.find_network(name)
+
+    def port_changed(self, task, port_obj):
+        """Refuse to change the MAC address of a card that has a VIF.
+
+        :param port_obj: the changed port, not saved yet.
+        :raises: Conflict if it has one.
+        """
+        if 'address' in port_obj.obj_what_changed() and (
+                self.get_current_vif(task, port_obj)):
+            raise exception.Conflict(
+                f'Port {port_obj.uuid} of node {task.node.uuid} has a VIF, '
+                'whose MAC address it has to be: detach that first')
+
+    def portgroup_changed(self, task, portgroup_obj):
+        """Do nothing: a server has no port groups.
+
+        :param portgroup_obj: the changed port group.
+        """
+
+    @METRICS.timer('QuintupleoNetwork.vif_attach')
+    def vif_attach(self, task, vif_info):
+        """Have a port of the host cloud's Neutron be a card of the node.
+
+        :param vif_info: dict with its UUID as ``id``; ``port_uuid`` may name
+            the node's port.
+        :raises: NetworkError if the host cloud has no such port, or does not
+            make it the card.
+        :raises: VifAlreadyAttached if the node has that VIF.
+        :raises: NoFreePhysicalPorts if it has no port left for one.
+        """
+        vif_id = vif_info['id']
+        port = common.get_free_port_like_object(task, vif_id, set(), vif_info)
+        if isinstance(port, objects.Portgroup):
+            raise exception.NetworkError(
+                f'Node {task.node.uuid}: VIF {vif_id} was to be port group '
+                f'{port.uuid}, and a server has none: delete the port group, '
+                'or name a port with "--port-uuid"')
+        with _host_cloud(task.node) as (_, host):
+            host.ports.set_mac(vif_id, port.address)
+        if task.node.provision_state == states.ACTIVE:
+            self._plug(task, {port.address: vif_id})
+        self._save_vif_to_port_like_obj(port, vif_id)
+
+    @METRICS.timer('QuintupleoNetwork.vif_detach')
+    def vif_detach(self, task, vif_id):
+        """Take a port of the host cloud's Neutron from the node.
+
+        :param vif_id: UUID of the port.
+        :raises: VifNotAttached if the node does not have it.
+        :raises: NetworkError if Nova does not take it.
+        """
+        port = self._get_port_like_obj_by_vif_id(task, vif_id)
+        if task.node.provision_state == states.ACTIVE:
+            self._plug(task, {port.address: None})
+        self._clear_vif_from_port_like_obj(port)
+
+    def configure_tenant_networks(self, task):
+        """Give the cards their VIFs.
+
+        :raises: NetworkError if there is none, or Nova does not take one.
+        """
+        if task.node.provision_state in (
+                states.RESCUING, states.RESCUEWAIT) and _is_in_rescue(task):
+            # The agent has just told that it is ready.
+            return
+        self._remove(task, *KINDS)
+        vifs = self._vifs(task)
+        if not vifs:
+            raise exception.NetworkError(
+                f'Node {task.node.uuid} has no VIF to be on a network with: '
+                'run "baremetal node vif attach" with a port of the host '
+                'cloud first')
+        self._plug(task, vifs)
+
+    def unconfigure_tenant_networks(self, task):
+        """Take their VIFs from the cards.
+
+        :raises: NetworkError if Nova does not take one.
+        """
+        if not conductor_utils.is_fast_track(task):
+            self._remove(task, *KINDS)
+            self._plug(task, dict.fromkeys(self._vifs(task)))
+
+    @staticmethod
+    def _vifs(task):
+        return {port.address: port.internal_info[_TENANT_KEY]
+                for port in task.ports if port.internal_info.get(_TENANT_KEY)}
+
+    @staticmethod
+    def _plug(task, ports):
+        """Have cards be ports, or none, by their MAC addresses."""
+        if not ports:
+            return
+        with _host_cloud(task.node) as (info, host):
+            server = _out_of_rescue(task.node, host, info)
+            for mac, port_id in ports.items():
+                host.ports.plug(server, mac, port_id)
+
+    def _add(self, task, kind):
+        """Put the cards that boot on a network, each with a port made for it.
+
+        They are on one at a time, whatever a conductor that died has left.
+        """
+        node = task.node
+        if conductor_utils.is_fast_track(task):
+            LOG.info('Node %s stays on the network that its agent runs in',
+                     node.uuid)
+            return
+        self._remove(task, *KINDS)
+        with _host_cloud(node) as (info, host):
+            # Ironic boots an agent next, whatever runs now.
+            server = _out_of_rescue(node, host, info,
+                                    transitions.Situation.RESCUE)
+            network_id = host.ports.find_network(_network(node, kind))
+            for port in task.ports:
+                if not port.pxe_enabled:
+                    continue
+                made = host.ports.find_or_create(
+                    network_id, port.address,
+                    f'{node.name or node.uuid}-{kind}')
+                port.internal_info = {**port.internal_info, _key(kind): made}
+                port.save()
+                host.ports.plug(server, port.address, made)
+
+    def _remove(self, task, *kinds, ended=()):
+        """Take the cards from networks, and delete their ports there.
+
+        :param ended: situations in which a rescue is ended for it, see
+            :func:`_out_of_rescue`.
+        """
+        for port, key, made in _made(task, kinds):
+            with _host_cloud(task.node) as (info, host):
+                try:
+                    server = _out_of_rescue(task.node, host, info, *ended)
+                    host.ports.plug(server, port.address, None)
+                except errors.NotFound as exc:
+                    LOG.warning('Node %(node)s: port %(port)s is removed, '
+                                'and is no card any more: %(reason)s',
+                                {'node': task.node.uuid, 'port': made,
+                                 'reason': exc})
+                host.ports.delete(made)
+            port.internal_info = {
+                name: value for name, value in port.internal_info.items()
+                if name != key}
+            port.save()
+
+    def add_provisioning_network(self, task):
+        """Put the node on the network for provisioning.
+
+        :raises: MissingParameterValue if no such network is set, or another
+            required setting is missing.
+        """
+        self._add(task, 'provisioning')
+
+    def remove_provisioning_network(self, task):
+        """Take the node from the network for provisioning."""
+        self._remove(task, 'provisioning')
+
+    def add_cleaning_network(self, task):
+        """Put the node on the network for cleaning.
+
+        :raises: MissingParameterValue if no such network is set, or another
+            required setting is missing.
+        """
+        self._add(task, 'cleaning')
+
+    def remove_cleaning_network(self, task):
+        """Take the node from the network for cleaning."""
+        self._remove(task, 'cleaning')
+
+    def add_rescuing_network(self, task):
+        """Put the node on the network for rescuing.
+
+        :raises: MissingParameterValue if no such network is set, or another
+            required setting is missing.
+        """
+        self._add(task, 'rescuing')
+
+    def remove_rescuing_network(self, task):
+        """Take the node from the network for rescuing.
+
+        Ironic does so when the agent is ready, or was given up, and still
+        runs, which Nova does not permit in a rescue; then it is done when
+        the node goes on another network, or is torn down.
+        """
+        if _made(task, ('rescuing',)) and _is_in_rescue(task):
+            LOG.info('Node %s stays on the network for rescuing: Nova '
+                     'detaches no ports in a rescue', task.node.uuid)
+            return
+        self._remove(task, 'rescuing')
+
+    def add_inspection_network(self, task):
+        """Put the node on the network for inspection.
+
+        :raises: MissingParameterValue if no such network is set, or another
+            required setting is missing.
+        """
+        self._add(task, 'inspection')
+
+    def remove_inspection_network(self, task):
+        """Take the node from the network for inspection.
+
+        Ironic does so while the agent runs, and powers the node off next.
+        """
+        if not conductor_utils.is_fast_track(task):
+            self._remove(task, 'inspection',
+                         ended=(transitions.Situation.RESCUE,))
+
+    def add_servicing_network(self, task):
+        """Put the node on the network for servicing.
+
+        :raises: MissingParameterValue if no such network is set, or another
+            required setting is missing.
+        """
+        self._add(task, 'servicing')
+
+    def remove_servicing_network(self, task):
+        """Take the node from the network for servicing."""
+        self._remove(task, 'servicing')
+
+    def get_node_network_data(self, task):
+        """Tell the network configuration that the agent gets without DHCP.
+
+        :returns: what the node's ``network_data`` holds, or what Neutron has
+            given the ports that were made for the node.
+        :raises: NetworkError if the host cloud does not tell.
+        """
+        node = task.node
+        made = [each for _, _, each in _made(task, KINDS)]
+        if node.network_data or not made:
+            return node.network_data or {}
+        with _host_cloud(node) as (_, host):
+            return host.ports.network_data(made)
+
+
+def _made(task, kinds):
+    """List the ports that a node's cards are on networks with.
+
+    :returns: list of (Ironic's port, key in its internal_info, UUID in the
+        host cloud).
+    """
+    return [(port, key, port.internal_info[key])
+            for port in task.ports for key in map(_key, kinds)
+            if port.internal_info.get(key)]
+
+
+def _is_in_rescue(task):
+    """Whether a node's server runs from a rescue."""
+    with _host_cloud(task.node) as (info, host):
+        server = host.servers.get(info.server)
+    return (transitions.situation(server.state)
+            is transitions.Situation.RESCUE)
+
+
+def _out_of_rescue(node, host, info, *others):
+    """Read a server, and end its rescue if its guest has switched itself off.
+
+    To Ironic it is off; its own disk runs for the time of a stop, as after
+    each power off out of PXE.
+
+    :param others: situations in which it is ended, too.
+    :returns: the server.
+    """
+    server = host.servers.get(info.server)
+    if transitions.situation(server.state) not in (
+            transitions.Situation.RESCUE_GUEST_OFF, *others):
+        return server
+    server = executor.run(node, transitions.Request.END_RESCUE)
+    node.save()
+    return server or host.servers.get(info.server)
+
+
+def _network(node, kind):
+    """Tell the network that is set for something.
+
+    :raises: MissingParameterValue if there is none.
+    """
+    for key in (f'{kind}_network', 'provisioning_network'):
+        found = node.driver_info.get(key) or CONF[GROUP][key]
+        if found:
+            return found
+    raise exception.MissingParameterValue(
+        f'Node {node.uuid} has no network for {kind}: set '
+        f'[{GROUP}]{kind}_network or [{GROUP}]provisioning_network, or '
+        'driver_info of the same names, to a network of the host cloud')

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The power interface: Ironic's requests become Nova server actions."""
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import periodics
+from ironic.conductor import task_manager
+from ironic.drivers import base
+from oslo_config import cfg
+from oslo_log import log
+
+from quintupleo_power import boot_log
+from quintupleo_power import compat
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.drift import baseline
+from quintupleo_power.drift import compare
+from quintupleo_power import exceptions
+from quintupleo_power import executor
+from quintupleo_power.host_cloud import cache
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.interfaces import boot
+from quintupleo_power.interfaces import deploy
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import driver_info
+from quintupleo_power.node import pending_request
+from quintupleo_power import takeover
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+REQUESTS = {
+    states.POWER_ON: transitions.Request.POWER_ON,
+    states.POWER_OFF: transitions.Request.POWER_OFF,
+    states.REBOOT: transitions.Request.REBOOT,
+    states.SOFT_POWER_OFF: transitions.Request.SOFT_POWER_OFF,
+    states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
+}
+
+# Servers whose power off was looked at, so that a slow one is told of once a
+# day.
+_warned_of = cache.Cache(86400.0)
+
+
+class QuintupleoPower(base.PowerInterface):
+    """Power of a Nova server.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
+
+    def get_properties(self):
+        """Return the properties of the interface."""
+        return driver_info.COMMON_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoPower.validate')
+    def validate(self, task):
+        """Check the node's settings and that its server can be used.
+
+        :raises: InvalidParameterValue if a setting is wrong, or the host
+            cloud or what it holds cannot be used with it.
+        """
+        with exceptions.host_cloud(task.node, validating=True) as (info, host):
+            _require_usable(task, info, host, host.servers.get(info.server))
+
+    @METRICS.timer('QuintupleoPower.get_power_state')
+    def get_power_state(self, task):
+        """Return the power state of the task's node.
+
+        :raises: DriverOperationError if the host cloud does not tell, if the
+            server is neither on nor off (ERROR, being built, deleted), or if
+            an interrupted request is about to be finished.
+        :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`, or
+            ERROR for a server in ERROR whose power Ironic is about to change.
+        """
+        pending_request.require_none(task)
+        with exceptions.host_cloud(task.node) as (info, host):
+            # Ironic leaves a node as it is if this says that it is so
+            # already, which only a new reading may say.
+            server = (_read_for_sync(task.node, info, host) if task.shared else
+                      host.servers.get(info.server))
+            is_on = transitions.is_on(server.state)
+            if is_on is None:
+                sentence = (
+                    f'Server {server.id} is {server.status}, neither on nor '
+                    'off: '
+                    + (transitions.refusal(server.state)
+                       or server.fault_or_hint))
+                if _is_about_to_leave_error(task, server):
+                    LOG.warning('Node %(node)s: %(reason)s',
+                                {'node': task.node.uuid, 'reason': sentence})
+                    return states.ERROR
+                raise errors.HostCloudError(sentence)
+            if task.shared:
+                _report_difference(task, info, host, server)
+        return states.POWER_ON if is_on else states.POWER_OFF
+
+    @METRICS.timer('QuintupleoPower.set_power_state')
+    @task_manager.require_exclusive_lock
+    def set_power_state(self, task, power_state, timeout=None):
+        """Set the power state of the task's node, the wished device with it.
+
+        :param power_state: any power state of :mod:`ironic.common.states`
+            that :meth:`get_supported_power_states` lists.
+        :param timeout: seconds that it may take; None for
+            [quintupleo]action_timeout.
+        :raises: InvalidParameterValue if a setting or the power state is
+            wrong.
+        """
+        if power_state not in REQUESTS:
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid}: the quintupleo driver knows no '
+                f"power state '{power_state}'")
+        boot_log.before_power_request(task, power_state)
+        with pending_request.kept(task.node, power_state):
+            executor.run(task.node, REQUESTS[power_state], timeout)
+
+    @METRICS.timer('QuintupleoPower.reboot')
+    @task_manager.require_exclusive_lock
+    def reboot(self, task, timeout=None):
+        """Reboot the task's node hard, or power it on if it is off.
+
+        :param timeout: seconds that it may take; None for
+            [quintupleo]action_timeout.
+        """
+        boot_log.before_power_request(task, states.REBOOT)
+        with pending_request.kept(task.node, states.REBOOT):
+            executor.run(task.node, transitions.Request.REBOOT, timeout)
+
+    def get_supported_power_states(self, task):
+        """Get a list of the supported power states.
+
+        :returns: a list of power states of :mod:`ironic.common.states`.
+        """
+        return list(REQUESTS)
+
+    @METRICS.timer('QuintupleoPower._take_over')
+    @periodics.node_periodic(
+        purpose='finishing interrupted requests',
+        # As often as Ironic looks for what a dead conductor has left.
+        spacing=CONF.conductor.check_provision_state_interval or 60,
+        filters={'reserved': False, 'maintenance': False},
+        predicate=takeover.is_needed,
+        predicate_extra_fields=('driver_internal_info', 'provision_state',
+                                'target_power_state'),
+        shared_task=False)
+    def _take_over(self, task, manager, context):
+        """Finish what a conductor that died had begun with a node."""
+        task.spawn_after(manager._spawn_worker, takeover.run, task)
+
+    @METRICS.timer('QuintupleoPower._keep_boot_logs')
+    @periodics.node_periodic(
+        purpose='keeping console logs of failures',
+        # As often as Ironic looks for what has taken too long.
+        spacing=CONF.conductor.check_provision_state_interval or 60,
+        # A failed cleaning puts a node into maintenance.
+        filters={'reserved': False,
+                 'provision_state_in': tuple(boot_log.FAILED)},
+        predicate=boot_log.is_missing,
+        predicate_extra_fields=('driver_internal_info', 'power_interface',
+                                'provision_state', 'provision_updated_at'),
+        shared_task=False)
+    def _keep_boot_logs(self, task, manager, context):
+        """Keep the console log of a failure that no action followed."""
+        task.spawn_after(manager._spawn_worker, boot_log.keep_missing, task)
+
+
+def _require_usable(task, info, host, server):
+    """Require that power requests can be served with a server as it is.
+
+    :raises: Refused or another HostCloudError if not.
+    """
+    refusal = transitions.refusal(server.state)
+    if refusal:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) cannot be used: {refusal}')
+    # Where it is not known, a rescue is refused when one is planned.
+    if server.network_first is None and not task.shared:
+        return
+    if not server.network_first:
+        # Deployed by rebuild, a node does without PXE.
+        if not isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
+            _require_rescue(host, server)
+            if not isinstance(task.driver.boot,
+                              boot.QuintupleoVirtualMediaBoot):
+                rescue_image.find(task.node, info, host, server)
+        _warn_of_a_slow_stop(task.node, host, server)
+    # Where Ironic is about to act it is not stopped: deploying anew is what
+    # helps.
+    difference = task.shared and baseline.find(task, info, host, server)
+    if difference:
+        raise transitions.Refused(difference.sentence)
+
+
+def _require_rescue(host, server):
+    obstacle = host.capabilities.rescue_obstacle(server)
+    if obstacle:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) cannot be booted from the '
+            f'network: {obstacle}')
+
+
+def _warn_of_a_slow_stop(node, host, server):
+    """Tell once of a server whose own disk runs long at each power off."""
+    if _warned_of.get(server.id):
+        return
+    try:
+        seconds = host.capabilities.shutdown_timeout(server)
+    except errors.HostCloudError:
+        # A warning less must not stop anything.
+        return
+    _warned_of.put(server.id, True)
+    if seconds != 0:
+        LOG.warning(
+            'Node %(node)s: Nova waits %(seconds)s for the guest of server '
+            '%(server)s to shut down at each power off and PXE boot, and its '
+            'own disk runs that long when it is powered off out of PXE. Make '
+            'the server from an image with os_shutdown_timeout=0, unless its '
+            'guest is to be shut down cleanly',
+            {'node': node.uuid, 'server': server.id,
+             'seconds': '60 s or what the host cloud sets'
+             if seconds is None else f'{seconds} s'})
+
+
+def _read_for_sync(node, info, host):
+    """Return a server for power sync.
+
+    Many nodes share a reading, which may be older than what was done since:
+    a change is reported after another reading only.
+    """
+    server = host.servers.get_cached(info.server)
+    is_on = transitions.is_on(server.state)
+    known = node.power_state
+    if is_on is None or known and is_on is not (known == states.POWER_ON):
+        return host.servers.get(info.server)
+    return server
+
+
+def _report_difference(task, info, host, server):
+    """Report what somebody else did to a server.
+
+    :raises: HostCloudError if another server has come in its place, whose
+        power is not the node's.
+    """
+    difference = baseline.find(task, info, host, server)
+    if difference and difference.kind is compare.Kind.REPLACED:
+        raise errors.HostCloudError(difference.sentence)
+    if difference:
+        baseline.report(task.node, difference)
+
+
+def _is_about_to_leave_error(task, server):
+    """Whether Ironic reads the power state of an ERROR in order to change it.
+
+    It gives up before it asks for anything when that read raises
+    (``ironic.conductor.utils._can_skip_state_change``). Power sync, which
+    only looks, holds a shared lock.
+    """
+    return (transitions.situation(server.state) is transitions.Situation.ERROR
+            and not task.shared
+            and task.node.provision_state != states.VERIFYING)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vendor interface: what Ironic has no call of its own for."""
+
+from ironic.common import exception
+from ironic.drivers import base
+
+from quintupleo_power import compat
+from quintupleo_power import exceptions
+from quintupleo_power.node import driver_info
+
+METRICS = compat.get_metrics_logger(__name__)
+
+# A boot of Linux with its services.
+DEFAULT_LINES = 1000
+# More than any hypervisor of Nova keeps.
+MAX_LINES = 100000
+
+
+class QuintupleoVendor(base.VendorInterface):
+    """Methods of the vendor passthru.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
+
+    def get_properties(self):
+        """Return the properties of the interface."""
+        return driver_info.COMMON_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoVendor.validate')
+    def validate(self, task, method=None, http_method=None, **arguments):
+        """Check the node's settings and the arguments of a method.
+
+        :param method: name of the method; None to check the node alone.
+        :param http_method: the HTTP method that it is called by.
+        :param arguments: what it is called with.
+        :raises: InvalidParameterValue if a setting or an argument is wrong.
+        """
+        driver_info.parse(task.node)
+        known = _ARGUMENTS.get(method, {})
+        for name, value in arguments.items():
+            if name not in known:
+                raise exception.InvalidParameterValue(
+                    f"Node {task.node.uuid}: {method} has no argument "
+                    f"'{name}'"
+                    + (f', only {" and ".join(known)}' if known else ''))
+            known[name](task.node, value)
+
+    @METRICS.timer('QuintupleoVendor.console_log')
+    @base.passthru(
+        # Ironic's client sends arguments with POST and none with GET.
+        ['GET', 'POST'], async_call=False, require_exclusive_lock=False,
+        description='What the machine has written to its serial console '
+                    f'since it was powered on, the last {DEFAULT_LINES} '
+                    "lines or as many as 'lines' says.")
+    def console_log(self, task, http_method=None, lines=DEFAULT_LINES):
+        """Get the end of the machine's console log.
+
+        :param http_method: the HTTP method that this is called by.
+        :param lines: how many lines, as a number or a text of digits.
+        :raises: InvalidParameterValue if a setting or the number is wrong.
+        :raises: DriverOperationError if the host cloud gives no log.
+        :returns: a dictionary with ``output``, the text, as Nova has it.
+        """
+        lines = _lines(task.node, lines)
+        with exceptions.host_cloud(task.node) as (info, host):
+            return {'output': host.consoles.log(
+                host.servers.get(info.server), lines)}
+
+
+def _lines(node, value):
+    """Read a number of lines; Ironic's client sends numbers as texts."""
+    text = str(value)
+    if (isinstance(value, (int, str)) and text.isascii() and text.isdigit()
+            and len(text) <= len(str(MAX_LINES))
+            and 1 <= int(text) <= MAX_LINES):
+        return int(text)
+    raise exception.InvalidParameterValue(
+        f"Node {node.uuid}: argument 'lines' of console_log must be a number "
+        f'from 1 to {MAX_LINES}')
+
+
+# What each method may be called with: its arguments, and what reads each.
+_ARGUMENTS = {
+    'console_log': {'lines': _lines},
+}

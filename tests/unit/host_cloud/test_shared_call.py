@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many threads, one call."""
+
+from concurrent import futures
+import threading
+import unittest
+
+from quintupleo_power.host_cloud import shared_call
+
+
+class SharedCallTestCase(unittest.TestCase):
+
+    def setUp(self):
+        self.calls = []
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.failure = None
+        self.shared = shared_call.SharedCall(self.function, 'test')
+        self.pool = futures.ThreadPoolExecutor(20)
+        self.addCleanup(self.pool.shutdown)
+        self.addCleanup(self.go_on.set)
+
+    def function(self):
+        self.calls.append(threading.get_ident())
+        self.begun.set()
+        self.go_on.wait(60)
+        if self.failure:
+            raise self.failure
+        return len(self.calls)
+
+    def ask(self, number, **options):
+        return [self.pool.submit(self.shared, **options)
+                for _ in range(number)]
+
+    def wait_for_the_next(self):
+        while self.shared._next is None:
+            threading.Event().wait(0.001)
+
+    def test_who_comes_later_shares_the_next_call(self):
+        early = self.ask(1)
+        self.assertTrue(self.begun.wait(60))
+        late = self.ask(10)
+        self.wait_for_the_next()
+        self.go_on.set()
+        self.assertEqual(1, early[0].result(60))
+        self.assertEqual({2}, {each.result(60) for each in late})
+        self.assertEqual(2, len(self.calls))
+        self.assertEqual(1, len(set(self.calls)))
+
+    def test_who_joins_takes_the_call_that_has_begun(self):
+        early = self.ask(1)
+        self.assertTrue(self.begun.wait(60))
+        late = self.ask(10, join=True)
+        self.go_on.set()
+        self.assertEqual({1}, {each.result(60) for each in early + late})
+
+    def test_a_failure_is_one_for_each_and_not_for_the_next(self):
+        self.failure = ValueError('no')
+        early = self.ask(3)
+        self.go_on.set()
+        for each in early:
+            self.assertRaises(ValueError, each.result, 60)
+        self.failure = None
+        self.assertTrue(self.shared())
