@@ -9,14 +9,14 @@ from ironic.conductor import utils as conductor_utils
 from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import config_drive
-from quintupleo_power import empty_images
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power import instance_data
 from quintupleo_power.node import pending_request
+from quintupleo_power.rebuild import config_drive
+from quintupleo_power.rebuild import empty_image
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -45,7 +45,7 @@ def clear_instance_data(task):
         missing or wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
-    if instance_data.was_noted(task.node):
+    if server_fields.was_noted(task.node):
         _empty(task, 'clear_instance_data',
                capabilities.Capabilities.rebuild_obstacle)
 
@@ -94,16 +94,16 @@ def _empty(task, step, obstacle_of):
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) cannot be wiped: '
                 f'{obstacle}')
-        image = {'imageRef': empty_images.find(node, info, host, server)}
-        if not instance_data.was_noted(node):
+        image = {'imageRef': empty_image.find(node, info, host, server)}
+        if not server_fields.was_noted(node):
             return image
         # User data and the like of an instance go with its disk.
-        return {**image, **instance_data.members(
+        return {**image, **server_fields.members(
             node, host.compute_version, server, config_drive.ConfigDrive(),
             None)}
 
     rebuild(task, step, members)
-    instance_data.forget(task.node)
+    server_fields.forget(task.node)
 
 
 def snapshot(task, name):

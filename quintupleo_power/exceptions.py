@@ -9,9 +9,9 @@ import contextlib
 
 from ironic.common import exception
 
-from quintupleo_power import driver_info
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 # Errors about an image name the setting themselves.
@@ -39,7 +39,7 @@ def translated(info, validating=False,
                failure=exception.DriverOperationError):
     """Turn errors of the host cloud into exceptions of Ironic.
 
-    :param info: the node's :class:`quintupleo_power.driver_info.DriverInfo`.
+    :param info: the node's :class:`node.driver_info.DriverInfo`.
     :param validating: whether the caller only checks. Ironic shows the
         sentence of an InvalidParameterValue as the result of a validation,
         that of any other class as an unexpected fault.

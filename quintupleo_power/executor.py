@@ -6,15 +6,15 @@ import time
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.drift import baseline
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
-from quintupleo_power import rescue_images
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -135,7 +135,7 @@ class _Execution:
 
     def _body_of(self, action, server):
         if action is transitions.Action.RESCUE:
-            return rescue_images.find(self._node, self._info, self._host,
+            return rescue_image.find(self._node, self._info, self._host,
                                       server, self._device)
         if action in (transitions.Action.REBUILD,
                       transitions.Action.SNAPSHOT):
@@ -166,7 +166,7 @@ class _Execution:
     def _is_outdated(self, action, body, server):
         """Return whether a body names an image that was replaced since."""
         if action is transitions.Action.RESCUE:
-            rescue_images.forget(self._node, self._info, self._host, server)
+            rescue_image.forget(self._node, self._info, self._host, server)
         return self._body_of(action, server) != body
 
     def _require_another_state(self, server, conflict):

@@ -19,8 +19,8 @@ compat.serve_files_to('quintupleo')
 class QuintupleoHardware(generic.GenericHardware):
     """Bare metal that is a server of an OpenStack cloud.
 
-    What is not listed here is Ironic's own, and sees an ordinary machine
-    that boots from the network or from its disk.
+    Ironic's own interfaces serve it as they serve any machine that boots from
+    the network or from its disk.
     """
 
     @property

@@ -10,9 +10,9 @@ from ironic.conductor import verify
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
+from quintupleo_power.node import boot_device
 from quintupleo_power.node import pending_request
 from quintupleo_power import transitions
 

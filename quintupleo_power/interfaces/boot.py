@@ -12,10 +12,10 @@ from ironic.drivers import utils as driver_utils
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_iso
 from quintupleo_power import compat
-from quintupleo_power import driver_info
-from quintupleo_power import virtual_media
+from quintupleo_power.media import boot_iso
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import driver_info
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)

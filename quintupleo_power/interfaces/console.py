@@ -4,8 +4,8 @@
 from ironic.drivers import base
 
 from quintupleo_power import compat
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
+from quintupleo_power.node import driver_info
 
 METRICS = compat.get_metrics_logger(__name__)
 

@@ -20,14 +20,14 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import config_drive
-from quintupleo_power import deploy_image
 from quintupleo_power import disks
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import images
-from quintupleo_power import instance_data
-from quintupleo_power import rescue_images
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import driver_info
+from quintupleo_power.rebuild import config_drive
+from quintupleo_power.rebuild import server_fields
+from quintupleo_power.rebuild import source_image
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -70,7 +70,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                 f'Node {node.uuid} is to boot from a volume of its own, and a '
                 'rebuild deploys images: remove the volume target, or use '
                 'deploy_interface direct')
-        deploy_image.validate(task)
+        source_image.validate(task)
         # Ironic passes over steps that an agent may know.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
         self._check(task, fetch=False)
@@ -88,7 +88,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                     f'Server {server.id} ({server.name}) cannot be deployed '
                     f'by a rebuild: {obstacle}: use deploy_interface direct')
             if drive:
-                instance_data.check(task.node, host.compute_version, server,
+                server_fields.check(task.node, host.compute_version, server,
                                     drive)
 
     @METRICS.timer('QuintupleoRebuildDeploy.prepare')
@@ -138,18 +138,18 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         task.driver.boot.prepare_instance(task)
         with exceptions.host_cloud(node) as (info, host):
             server = host.servers.get(info.server)
-            instance_data.check(node, host.compute_version, server, drive)
+            server_fields.check(node, host.compute_version, server, drive)
             if drive.network_data:
-                instance_data.check_network(node, drive,
+                server_fields.check_network(node, drive,
                                             host.ports.of_server(server))
-            instance_data.note(node, server, drive)
+            server_fields.note(node, server, drive)
             with host.keypairs.temporary(server, drive.public_key) as key:
                 disks.rebuild(
                     task, STEP, lambda node, info, host, server: {
                         'imageRef': image.provide(host, server),
-                        **instance_data.members(
+                        **server_fields.members(
                             node, host.compute_version, server, drive, key)})
-        deploy_image.forget(node)
+        source_image.forget(node)
         conductor_utils.node_power_action(task, states.POWER_ON)
         LOG.info('Node %(node)s was deployed by a rebuild of server '
                  '%(server)s', {'node': node.uuid, 'server': server.id})
@@ -175,7 +175,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
         :raises: what the boot interface raises if it cannot be cleaned up.
         """
-        deploy_image.forget(task.node)
+        source_image.forget(task.node)
         task.driver.boot.clean_up_instance(task)
 
     @METRICS.timer('QuintupleoRebuildDeploy.prepare_service')
@@ -207,18 +207,18 @@ class _Image:
 
     def __init__(self, task):
         self._task = task
-        self._checksum = deploy_image.checksum(task)
+        self._checksum = source_image.checksum(task)
 
     def provide(self, host, server):
         """Tell the UUID that it has there, once it is there."""
         machine = host.capabilities.image_properties(server)
         if machine is None:
             # As ``openstack quintupleo image create`` makes machines.
-            boot_mode = rescue_images.boot_mode(self._task.node, host, server)
+            boot_mode = rescue_image.boot_mode(self._task.node, host, server)
             machine = {**images.POWER_CUT,
                        **images.BOOT_MODE_PROPERTIES[boot_mode]}
         return host.instance_images.provide(
             self._checksum, machine,
-            lambda: deploy_image.fetch(self._task, self._checksum),
+            lambda: source_image.fetch(self._task, self._checksum),
             time.monotonic() + CONF[GROUP].image_timeout,
             CONF[GROUP].unused_instance_images)

@@ -14,18 +14,18 @@ from ironic.drivers import base
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import compat
 from quintupleo_power import disks
 from quintupleo_power.drift import baseline
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power import instance_data
 from quintupleo_power.interfaces import deploy
-from quintupleo_power import machine
+from quintupleo_power.media import user_media
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
+from quintupleo_power.node import inventory
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
-from quintupleo_power import user_media
-from quintupleo_power import virtual_media
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -108,7 +108,7 @@ class QuintupleoManagement(base.ManagementInterface):
             raise exception.InvalidParameterValue(
                 f"Node {task.node.uuid}: boot device '{device}' is not "
                 f"supported, only {' and '.join(DEVICES)}")
-        boot_device.record(task.node, DEVICES[device], persistent)
+        boot_device.set_wished(task.node, DEVICES[device], persistent)
         LOG.debug('Node %(node)s boots from %(device)s next, %(how)s',
                   {'node': task.node.uuid, 'device': device,
                    'how': 'and from then on' if persistent else 'once'})
@@ -220,7 +220,7 @@ class QuintupleoManagement(base.ManagementInterface):
 
         :returns: what Nova tells its guests in DMI, in lower case.
         """
-        return machine.VENDOR
+        return inventory.VENDOR
 
     @METRICS.timer('QuintupleoManagement.get_mac_addresses')
     def get_mac_addresses(self, task):
@@ -398,7 +398,7 @@ class QuintupleoManagement(base.ManagementInterface):
         purpose='removing virtual media that are not needed any more',
         spacing=_INTERVAL,
         filters={'reserved': False},
-        predicate=virtual_media.is_left,
+        predicate=virtual_media.is_stale,
         predicate_extra_fields=('driver_internal_info', 'provision_state'),
         shared_task=False)
     def _remove_left(self, task, manager, context):
@@ -423,7 +423,7 @@ class QuintupleoManagement(base.ManagementInterface):
             instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        is_left = instance_data.was_noted(task.node)
+        is_left = server_fields.was_noted(task.node)
         if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
             automated = 'wipe_disk'
         elif is_left:

@@ -21,10 +21,10 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 CONF = cfg.CONF

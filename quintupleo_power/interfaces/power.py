@@ -14,15 +14,15 @@ from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.drift import baseline
 from quintupleo_power.drift import compare
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import deploy
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
-from quintupleo_power import rescue_images
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 
@@ -186,7 +186,7 @@ def _require_usable(task, info, host, server):
             _require_rescue(host, server)
             if not isinstance(task.driver.boot,
                               boot.QuintupleoVirtualMediaBoot):
-                rescue_images.find(task.node, info, host, server)
+                rescue_image.find(task.node, info, host, server)
         _warn_of_a_slow_stop(task.node, host, server)
     # Where Ironic is about to act it is not stopped: deploying anew is what
     # helps.

@@ -20,8 +20,8 @@ from ironic.conductor import task_manager
 from ironic import objects
 from oslo_config import cfg
 
-from quintupleo_power import boot_device
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.node import boot_device
 from quintupleo_power import transitions
 
 CONF = cfg.CONF

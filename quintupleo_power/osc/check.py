@@ -9,9 +9,10 @@ from osc_lib.command import command
 from osc_lib import exceptions
 from osc_lib.i18n import _
 
+from quintupleo_power.checks import clouds
 from quintupleo_power.checks import conductor
-from quintupleo_power.checks import findings
-from quintupleo_power.checks import series
+from quintupleo_power.checks import results
+from quintupleo_power.checks import runner
 from quintupleo_power.checks import trial
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
@@ -70,10 +71,10 @@ class Check(command.Lister):
                 '--flavor; "openstack flavor list" shows those that there '
                 'are')
         settings = self._settings(parsed_args.config_files)
-        target = (series.of_conductor() if settings
-                  else series.of_user(self._connect))
+        target = (clouds.of_conductor() if settings
+                  else clouds.of_user(self._connect))
         found = self._found(target, settings, parsed_args)
-        self._has_failed = any(each.verdict.result == findings.FAIL
+        self._has_failed = any(each.verdict.result == results.FAIL
                                for each in found)
         return ('Check', 'Result', 'Found', 'What To Do'), [
             (each.check, each.verdict.result, each.verdict.found,
@@ -101,7 +102,7 @@ class Check(command.Lister):
                 cloud=options.cloud, argparse=options))
 
     def _found(self, target, settings, parsed_args):
-        wishes = series.Wishes(
+        wishes = runner.Wishes(
             parsed_args.flavor, parsed_args.servers, parsed_args.networks,
             parsed_args.environments)
         shown = progress.Progress(sys.stderr)
@@ -110,7 +111,7 @@ class Check(command.Lister):
                  if parsed_args.is_trial and target.connection else None)
         try:
             with tried or contextlib.nullcontext():
-                return list(series.run(target, wishes, settings, tried))
+                return list(runner.run(target, wishes, settings, tried))
         except errors.EnvironmentsError as exc:
             raise exceptions.CommandError(str(exc))
         except KeyboardInterrupt:

@@ -165,7 +165,8 @@ def test_an_option_of_a_page_exists(name, page):
 @pytest.mark.parametrize(('name', 'page'), _named(
     r'(?:driver_info/|driver-info )(quintupleo_\w+)'))
 def test_a_key_of_driver_info_of_a_page_is_read(name, page):
-    source = (REPOSITORY / 'quintupleo_power/driver_info.py').read_text()
+    source = (REPOSITORY / 'quintupleo_power/node/driver_info.py'
+              ).read_text()
 
     assert f"'{name}'" in source
 

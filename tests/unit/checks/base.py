@@ -133,3 +133,11 @@ class CommandTestCase(unittest.TestCase):
             request for request in self.host.requests
             if not request.startswith('GET ')
             and not request.endswith(('/auth/tokens', '/remote-consoles'))])
+
+
+class WholeCloudTestCase(CommandTestCase):
+    """Has all in the cloud that a check asks for."""
+
+    def setUp(self):
+        super().setUp()
+        self.add_all()

@@ -20,13 +20,13 @@ from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.media import virtual_media
 from quintupleo_power.osc import common
-from quintupleo_power import virtual_media
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit.interfaces import test_network
+from tests.unit.media import test_virtual_media
 from tests.unit import socket_cloud
-from tests.unit import test_virtual_media
 
 Page = host_cloud_fixture.Page
 # An ingress, a proxy that knows no such method, and those that say yes.

@@ -1,27 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any ISO in a node's virtual CD-ROM drive, as a user puts it there."""
+"""An ISO that a user puts into a node's virtual CD-ROM drive."""
 
 from ironic.common import boot_devices
 from ironic.common import exception
+from ironic.conductor import task_manager
 
-from quintupleo_power import boot_iso
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power import rescue_images
+from quintupleo_power.media import boot_iso
+from quintupleo_power.media import rescue_image
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
-from quintupleo_power import virtual_media
 
 
-def attach(task, device_type, image_url):
+def attach(task: task_manager.TaskManager, device_type: str,
+           image_url: str) -> None:
     """Put an ISO into the drive, in place of one that a user put there.
 
-    Nothing happens to the machine: it boots from the ISO as soon as it boots
-    with boot device cdrom.
+    The server boots from it when it next boots with boot device cdrom.
 
-    :param task: a task from TaskManager.
     :param device_type: 'cdrom'.
-    :param image_url: URL of the ISO.
     :raises: InvalidParameterValue or MissingParameterValue if it cannot be
         booted, Ironic needs the drive, or a setting is wrong or missing.
     :raises: what Ironic raises if the ISO cannot be fetched.
@@ -39,20 +38,19 @@ def attach(task, device_type, image_url):
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) cannot be booted from '
                 f'an ISO: {obstacle}')
-        boot_mode = rescue_images.boot_mode(node, host, server)
+        boot_mode = rescue_image.boot_mode(node, host, server)
     with boot_iso.fetched(task, image_url) as path:
         virtual_media.insert(node, virtual_media.Purpose.USER, boot_mode,
                              path)
 
 
-def detach(task, device_types):
-    """Take an ISO out of the drive; an empty one is no mistake.
+def detach(task: task_manager.TaskManager,
+           device_types: list[str] | None) -> None:
+    """Remove what is in the drive, if anything.
 
-    :param task: a task from TaskManager.
     :param device_types: list of 'cdrom', or None for all that there are.
-    :raises: MissingParameterValue if a required setting is missing.
-    :raises: InvalidParameterValue if there is no such drive, Ironic needs
-        what is in it, or a setting is wrong.
+    :raises: InvalidParameterValue or MissingParameterValue if there is no such
+        drive, Ironic needs what is in it, or a setting is wrong or missing.
     """
     _check(task.node, device_types or ())
     virtual_media.eject(task.node)

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """ISOs that boot a ramdisk, made by Ironic's own builder.
 
-What is on them is what Ironic's redfish virtual media boot puts there
-(``ironic/drivers/modules/image_utils.py``): kernel, ramdisk, the parameters on
-the kernel's command line, and the files that the agent looks for on the
-medium it was booted from.
+They hold what Ironic's redfish virtual media boot puts on its own
+(``ironic/drivers/modules/image_utils.py``).
 """
 
+from collections import abc
 import contextlib
 import json
 import os
-import tempfile
 
 from ironic.common import boot_modes
 from ironic.common import exception
 from ironic.common import images
 from ironic.common import states
+from ironic.common import utils
+from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.drivers.modules import deploy_utils
 from ironic.drivers import utils as driver_utils
+from ironic import objects
 from oslo_utils import uuidutils
 
 from quintupleo_power import compat
@@ -30,21 +31,19 @@ _NETWORK_DATA_FILE = 'openstack/latest/network_data.json'
 
 
 @contextlib.contextmanager
-def of_the_agent(task, boot_mode, parameters):
-    """Make the ISO that boots the agent, for deployment, rescue and others.
+def of_the_agent(task: task_manager.TaskManager, boot_mode: str,
+                 parameters: dict) -> abc.Iterator[str]:
+    """Make the ISO that boots the agent, and yield its path.
 
-    :param task: a task from TaskManager.
     :param boot_mode: 'bios' or 'uefi'.
-    :param parameters: dict of parameters for the agent.
-    :returns: path of the ISO, as a context.
+    :param parameters: those of the agent.
     :raises: MissingParameterValue if a kernel, ramdisk, boot loader or setting
         is missing.
     :raises: InvalidParameterValue if the kernel parameters or a setting are
         wrong.
-    :raises: NetworkError if the network interface does not tell the network
-        configuration.
-    :raises: ImageCreationFailed if it cannot be made, or what Ironic raises
-        if what it is made of cannot be fetched.
+    :raises: NetworkError if the network interface has no network data.
+    :raises: ImageCreationFailed, or what Ironic raises if a part of it cannot
+        be fetched.
     """
     mode = deploy_utils.rescue_or_deploy_mode(task.node)
     found = agent(task.node, mode)
@@ -58,25 +57,25 @@ def of_the_agent(task, boot_mode, parameters):
         *(f'{name}={"" if value is None else value}'
           for name, value in parameters.items())])
     with _made(task, boot_mode, found[f'{mode}_kernel'],
-               found[f'{mode}_ramdisk'], line, _files(task),
-               publisher) as path:
+               found[f'{mode}_ramdisk'], line, inject_files=_files(task),
+               publisher_id=publisher) as path:
         yield path
 
 
 @contextlib.contextmanager
-def of_an_instance(task, boot_mode):
-    """Give the ISO that an instance is to run from.
+def of_an_instance(task: task_manager.TaskManager, boot_mode: str
+                   ) -> abc.Iterator[str]:
+    """Get the ISO that an instance runs from, and yield its path.
 
-    :param task: a task from TaskManager, whose node has ``boot_iso``, or
-        ``kernel`` and ``ramdisk``, in instance_info, or there an image of
-        Ironic's Glance that names these two.
+    The node's instance_info has ``boot_iso``, or ``kernel`` and ``ramdisk``,
+    or an image of Ironic's Glance that names these two.
+
     :param boot_mode: 'bios' or 'uefi'.
-    :returns: path of the ISO, as a context.
-    :raises: MissingParameterValue if one is to be made for UEFI and there is
-        no boot loader.
+    :raises: MissingParameterValue if an ISO is to be made for UEFI and there
+        is no boot loader.
     :raises: InvalidParameterValue if the kernel parameters are wrong.
-    :raises: ImageCreationFailed if it cannot be made, or what Ironic raises
-        if it cannot be fetched.
+    :raises: ImageCreationFailed, or what Ironic raises if a part of it cannot
+        be fetched.
     """
     info = task.node.instance_info
     if info.get('boot_iso'):
@@ -91,32 +90,29 @@ def of_an_instance(task, boot_mode):
         kernel = kernel or found.get('kernel_id')
         ramdisk = ramdisk or found.get('ramdisk_id')
     line = f'root=/dev/ram0 text {info.get("ramdisk_kernel_arguments") or ""}'
-    with _made(task, boot_mode, kernel, ramdisk, line, {}, None) as path:
+    with _made(task, boot_mode, kernel, ramdisk, line) as path:
         yield path
 
 
 @contextlib.contextmanager
-def fetched(task, href):
-    """Fetch an ISO.
+def fetched(task: task_manager.TaskManager, href: str) -> abc.Iterator[str]:
+    """Fetch an ISO, and yield its path.
 
-    :param task: a task from TaskManager.
     :param href: its URL, or UUID in Ironic's Glance.
-    :returns: its path, as a context.
     :raises: what Ironic raises if it cannot be fetched.
     """
-    with tempfile.TemporaryDirectory(dir=CONF.tempdir) as folder:
+    with utils.tempdir() as folder:
         path = os.path.join(folder, 'boot.iso')
         images.fetch(task.context, href, path)
         yield path
 
 
-def agent(node, mode):
-    """Tell kernel and ramdisk of the agent.
+def agent(node: 'objects.Node', mode: str) -> dict[str, str]:
+    """Return kernel and ramdisk of the agent.
 
-    :param node: an Ironic node.
     :param mode: 'deploy' or 'rescue'.
-    :returns: a dict with ``MODE_kernel`` and ``MODE_ramdisk``.
-    :raises: MissingParameterValue if one of them is set nowhere.
+    :returns: dict of ``MODE_kernel`` and ``MODE_ramdisk``.
+    :raises: MissingParameterValue if one of them is not set.
     """
     found = driver_utils.get_agent_kernel_ramdisk(node, mode)
     deploy_utils.check_for_missing_params(
@@ -124,13 +120,8 @@ def agent(node, mode):
     return found
 
 
-def require_boot_loader(node, boot_mode):
-    """Check that an ISO can be made for a boot mode.
-
-    :param node: an Ironic node.
-    :param boot_mode: 'bios' or 'uefi'.
-    :raises: MissingParameterValue if it is UEFI and there is no boot loader.
-    """
+def require_boot_loader(node: 'objects.Node', boot_mode: str) -> None:
+    """Raise MissingParameterValue if UEFI has no boot loader for an ISO."""
     if boot_mode == boot_modes.UEFI and not (
             _boot_loader(node) or CONF.esp_image):
         raise exception.MissingParameterValue(
@@ -146,19 +137,19 @@ def _boot_loader(node):
 
 
 @contextlib.contextmanager
-def _made(task, boot_mode, kernel, ramdisk, line, files, publisher):
+def _made(task, boot_mode, kernel, ramdisk, line, **arguments):
     require_boot_loader(task.node, boot_mode)
-    with tempfile.TemporaryDirectory(dir=CONF.tempdir) as folder:
+    with utils.tempdir() as folder:
         path = os.path.join(folder, 'boot.iso')
         compat.create_boot_iso(
             task.context, path, kernel, ramdisk, line,
             esp_image_href=_boot_loader(task.node), boot_mode=boot_mode,
-            inject_files=files, publisher_id=publisher)
+            **arguments)
         yield path
 
 
 def _files(task):
-    """What is on the ISO beside the ramdisk: {content or path: name}."""
+    """Return the files beside the ramdisk: {content or path: name on it}."""
     files = {}
     if CONF.agent.api_ca_file:
         files[CONF.agent.api_ca_file] = _CA_FILE

@@ -9,7 +9,7 @@ from ironic.common import states
 from ironic import objects
 
 from quintupleo_power import compat
-from quintupleo_power import virtual_media
+from quintupleo_power.media import virtual_media
 from tests.unit import base
 
 KERNEL = 'file:///images/agent.kernel'
@@ -41,8 +41,8 @@ class VirtualMediaTestCase(base.DriverTestCase):
                 line if line is not None
                 else ' '.join(arguments['kernel_params'])).split(),
             'boot_mode': arguments['boot_mode'],
-            'files': arguments['inject_files'],
-            'publisher': arguments['publisher_id'],
+            'files': arguments.get('inject_files'),
+            'publisher': arguments.get('publisher_id'),
             'loader': arguments['esp_image_href']})
         with open(path, 'wb') as iso:
             iso.write(b'ISO number %d' % len(self.made))
@@ -191,7 +191,7 @@ class RamdiskTestCase(VirtualMediaTestCase):
             self.node.save()
             self.prepare_ramdisk()
             self.assertEqual(1, len(self.media()), state)
-            self.assertFalse(virtual_media.is_left(self.node), state)
+            self.assertFalse(virtual_media.is_stale(self.node), state)
 
     def test_certificate_of_the_api_and_network_data_are_on_it(self):
         self.config(group='agent', api_ca_file='/etc/ca.pem')
@@ -239,10 +239,10 @@ class FaultTestCase(VirtualMediaTestCase):
         self.node.refresh()
         self.node.provision_state = states.AVAILABLE
         self.node.save()
-        self.assertTrue(virtual_media.is_left(self.node))
+        self.assertTrue(virtual_media.is_stale(self.node))
         virtual_media.eject(self.node)
         self.assertEqual([], self.media())
-        self.assertFalse(virtual_media.is_left(self.node))
+        self.assertFalse(virtual_media.is_stale(self.node))
 
     def test_reboot_from_an_empty_drive_is_refused(self):
         with self.acquire() as task:
@@ -265,23 +265,23 @@ class FaultTestCase(VirtualMediaTestCase):
         self.node.set_driver_internal_info(
             virtual_media.KEY, {'purpose': 'user', 'image': None})
         self.node.save()
-        self.assertTrue(virtual_media.is_left(self.node))
+        self.assertTrue(virtual_media.is_stale(self.node))
         virtual_media.eject(self.node)
         self.assertEqual([], self.media())
 
     def test_conductor_that_died_leaves_it_only_for_a_while(self):
         self.prepare_ramdisk()
-        self.assertFalse(virtual_media.is_left(self.node))
+        self.assertFalse(virtual_media.is_stale(self.node))
         for state in (states.DEPLOYFAIL, states.CLEANFAIL, states.AVAILABLE,
                       states.MANAGEABLE, states.ACTIVE, states.INSPECTFAIL):
             self.node.provision_state = state
-            self.assertTrue(virtual_media.is_left(self.node), state)
+            self.assertTrue(virtual_media.is_stale(self.node), state)
 
     def test_purpose_of_a_newer_release_is_left_alone(self):
         self.node.set_driver_internal_info(
             virtual_media.KEY, {'purpose': 'another', 'image': self.server.id})
         self.node.provision_state = states.AVAILABLE
-        self.assertFalse(virtual_media.is_left(self.node))
+        self.assertFalse(virtual_media.is_stale(self.node))
 
 
 class InstanceTestCase(VirtualMediaTestCase):
@@ -340,6 +340,6 @@ class InstanceTestCase(VirtualMediaTestCase):
                          self.boot_device())
         self.node.refresh()
         self.node.provision_state = states.ACTIVE
-        self.assertFalse(virtual_media.is_left(self.node))
+        self.assertFalse(virtual_media.is_stale(self.node))
         self.call('clean_up_instance')
         self.assertEqual([], self.media())

@@ -3,7 +3,7 @@
 
 from ironic.common import exception
 
-from quintupleo_power import boot_device
+from quintupleo_power.node import boot_device
 from quintupleo_power import transitions
 from tests.unit import base
 
@@ -26,34 +26,34 @@ class BootDeviceTestCase(base.DriverTestCase):
             self.node.save()
             with self.assertRaisesRegex(
                     exception.InvalidParameterValue,
-                    f'{self.node.uuid}: its boot device "tape".*anew'):
+                    f'{self.node.uuid}: its boot device "tape".*again'):
                 self.wished()
-        boot_device.record(self.node, DISK, persistent=False)
+        boot_device.set_wished(self.node, DISK, persistent=False)
         self.assertEqual((DISK, False), self.wished())
 
     def test_wish_for_all_boots(self):
-        boot_device.record(self.node, PXE, persistent=True)
+        boot_device.set_wished(self.node, PXE, persistent=True)
         self.assertEqual((PXE, True), self.wished())
 
     def test_wish_for_one_boot_comes_first(self):
-        boot_device.record(self.node, DISK, persistent=True)
-        boot_device.record(self.node, PXE, persistent=False)
+        boot_device.set_wished(self.node, DISK, persistent=True)
+        boot_device.set_wished(self.node, PXE, persistent=False)
         self.assertEqual((PXE, False), self.wished())
 
     def test_wish_for_all_boots_ends_one_for_one_boot(self):
-        boot_device.record(self.node, PXE, persistent=False)
-        boot_device.record(self.node, DISK, persistent=True)
+        boot_device.set_wished(self.node, PXE, persistent=False)
+        boot_device.set_wished(self.node, DISK, persistent=True)
         self.assertEqual((DISK, True), self.wished())
 
     def test_boot_ends_the_wish_for_one_boot(self):
-        boot_device.record(self.node, DISK, persistent=True)
-        boot_device.record(self.node, PXE, persistent=False)
+        boot_device.set_wished(self.node, DISK, persistent=True)
+        boot_device.set_wished(self.node, PXE, persistent=False)
         boot_device.booted(self.node)
         self.node.save()
         self.assertEqual((DISK, True), self.wished())
 
     def test_boot_leaves_the_wish_for_all_boots(self):
-        boot_device.record(self.node, PXE, persistent=True)
+        boot_device.set_wished(self.node, PXE, persistent=True)
         boot_device.booted(self.node)
         self.node.save()
         self.assertEqual((PXE, True), self.wished())
@@ -61,7 +61,7 @@ class BootDeviceTestCase(base.DriverTestCase):
     def test_what_others_keep_with_the_node_stays(self):
         self.node.set_driver_internal_info('agent_url', 'http://a')
         self.node.save()
-        boot_device.record(self.node, PXE, persistent=False)
+        boot_device.set_wished(self.node, PXE, persistent=False)
         boot_device.booted(self.node)
         self.node.save()
         self.node.refresh()

@@ -10,8 +10,8 @@ from ironic.common import states
 from ironic.drivers.modules import image_utils
 from ironic import objects
 
-from quintupleo_power import virtual_media
-from tests.unit import test_virtual_media
+from quintupleo_power.media import virtual_media
+from tests.unit.media import test_virtual_media
 
 URL = 'http://web.example.test/installer.iso'
 
@@ -145,7 +145,7 @@ class AttachTestCase(UserMediaTestCase):
                                   self.attach)
         self.assert_says(error, self.node.uuid, '415', 'disk_format')
         self.node.refresh()
-        self.assertTrue(virtual_media.is_left(self.node))
+        self.assertTrue(virtual_media.is_stale(self.node))
         virtual_media.eject(self.node)
         self.assertEqual([], self.media())
 
@@ -187,7 +187,7 @@ class DetachTestCase(UserMediaTestCase):
         self.host_cloud.fail('DELETE', '/v2/images', 500)
         self.detach()
         self.assertEqual(1, len(self.media()))
-        self.assertTrue(virtual_media.is_left(self.node))
+        self.assertTrue(virtual_media.is_stale(self.node))
         virtual_media.eject(self.node)
         self.assertEqual([], self.media())
 
@@ -196,7 +196,7 @@ class DetachTestCase(UserMediaTestCase):
         for state in (states.ACTIVE, states.AVAILABLE, states.MANAGEABLE,
                       states.CLEANFAIL):
             self.node.provision_state = state
-            self.assertFalse(virtual_media.is_left(self.node), state)
+            self.assertFalse(virtual_media.is_stale(self.node), state)
 
 
 class OwnerlessTestCase(UserMediaTestCase):

@@ -7,8 +7,8 @@ import hypothesis
 from hypothesis import strategies
 from ironic.common import exception
 
-from quintupleo_power import driver_info
 from quintupleo_power.host_cloud import consoles
+from quintupleo_power.node import driver_info
 from tests.unit import base
 from tests.unit.host_cloud import test_addresses
 from tests.unit import host_cloud_fixture

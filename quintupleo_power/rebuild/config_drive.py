@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The config drive that a node is deployed with, as far as Nova has its like.
+"""The config drive of a deployment, read into what Nova takes.
 
-Ironic keeps with the node what it was given: a dict, an ISO, or a URL of one.
-An ISO is read with pycdlib, which Ironic itself needs and reads config drives
-with: pure Python, no mount, no process, and no file of the ISO's choice
-written anywhere.
-
-A server has a config drive of Nova's own. What of the wanted one Nova takes
-is found here, and what it cannot take is refused: nothing is lost unsaid.
+Ironic keeps with the node what the user gave: a dict, an ISO, or a URL of one.
+pycdlib, which Ironic itself uses, reads an ISO in memory: no mount, no
+process, no file written.
 """
 
 import base64
@@ -17,65 +13,54 @@ import io
 import json
 import os
 import struct
-import tempfile
 import zlib
 
 from ironic.common import exception
 from ironic.common import images
-from ironic.conf import CONF
+from ironic.common import utils
+from ironic.conductor import task_manager
+from oslo_utils import units
 import pycdlib
 from pycdlib import pycdlibexception
 
 _FOLDER = '/openstack/latest'
-# An ISO is unpacked in memory. No more than ironic-python-agent writes, in
-# bytes.
-_LARGEST = 64 * 1024 * 1024
+# As much as ironic-python-agent writes, in bytes.
+_LARGEST = 64 * units.Mi
 _GZIP = b'\x1f\x8b'
-# What pycdlib lets out of an ISO that lacks something.
+# What pycdlib raises for a malformed ISO.
 _MALFORMED = (pycdlibexception.PyCdlibException, struct.error, LookupError,
               TypeError, ValueError)
 
-# Nova has values of its own for these, which make the machine what it is in
-# the host cloud.
+# Nova has its own values for these.
 _OF_THE_HOST_CLOUD = frozenset((
     'availability_zone', 'dedicated_cpus', 'devices', 'launch_index', 'name',
     'project_id', 'random_seed', 'uuid'))
-# "keys" are those of public_keys once more.
+# "keys" repeats public_keys.
 _HANDED_OVER = frozenset(('admin_pass', 'hostname', 'keys', 'meta',
                           'public_keys'))
 
 
 @dataclasses.dataclass(frozen=True)
 class ConfigDrive:
-    """What of a config drive Nova can be handed.
-
-    :ivar user_data: bytes, or None.
-    :ivar hostname: the host name that is asked for, or None.
-    :ivar name: the name of the machine, or None.
-    :ivar public_key: one SSH key, or None.
-    :ivar metadata: dict of texts.
-    :ivar admin_pass: password of the administrator, or None.
-    :ivar network_data: dict that describes the network cards.
-    """
+    """What Nova takes of a config drive, as OpenStack's metadata has it."""
 
     user_data: bytes | None = dataclasses.field(default=None, repr=False)
     hostname: str | None = None
     name: str | None = None
     public_key: str | None = None
-    metadata: dict = dataclasses.field(default_factory=dict)
+    metadata: dict[str, str] = dataclasses.field(default_factory=dict)
     admin_pass: str | None = dataclasses.field(default=None, repr=False)
     network_data: dict = dataclasses.field(default_factory=dict)
 
 
-def of_task(task, fetch=True):
+def of_task(task: task_manager.TaskManager,
+            fetch: bool = True) -> ConfigDrive | None:
     """Read the config drive that a task's node is to have.
 
-    :param task: a task from TaskManager.
-    :param fetch: whether one that is elsewhere may be fetched now.
-    :returns: a :class:`ConfigDrive`, empty if none is wanted; None if there
-        is one elsewhere and it may not be fetched.
-    :raises: InvalidParameterValue if it is no config drive, or asks for what
-        Nova cannot be handed.
+    :param fetch: whether to fetch it if the node has a URL of it.
+    :returns: an empty one if none is wanted; None if it is not to be fetched.
+    :raises: InvalidParameterValue if it is not a config drive, or asks for
+        what Nova does not take.
     """
     wanted = task.node.instance_info.get('configdrive')
     try:
@@ -84,7 +69,7 @@ def of_task(task, fetch=True):
         if isinstance(wanted, dict):
             return _of_dict(wanted)
         if not isinstance(wanted, str):
-            raise _Unusable('is neither a dict nor a text')
+            raise _Unusable('is neither a dict nor a string')
         if wanted.startswith(('http://', 'https://')):
             return _of_iso(_fetched(task, wanted)) if fetch else None
         return _of_iso(wanted.encode())
@@ -98,7 +83,7 @@ class _Unusable(Exception):
 
 
 def _of_dict(wanted):
-    """Read what :func:`ironic.conductor.utils.build_configdrive` takes."""
+    # The keys are those of ironic.conductor.utils.build_configdrive.
     unknown = wanted.keys() - {'meta_data', 'network_data', 'user_data',
                                'vendor_data'}
     if unknown:
@@ -114,7 +99,7 @@ def _of_dict(wanted):
 
 
 def _fetched(task, href):
-    with tempfile.TemporaryDirectory(dir=CONF.tempdir) as folder:
+    with utils.tempdir() as folder:
         path = os.path.join(folder, 'config-drive')
         try:
             images.fetch(task.context, href, path)
@@ -126,7 +111,6 @@ def _fetched(task, href):
 
 
 def _of_iso(content):
-    """Read an ISO that is compressed, and encoded so that it is a text."""
     iso = pycdlib.PyCdlib()
     try:
         iso.open_fp(io.BytesIO(_unpacked(content)))
@@ -145,7 +129,7 @@ def _of_iso(content):
 
 def _unpacked(content):
     if not content.startswith(_GZIP):
-        # Only what comes from a URL may do without.
+        # Only what comes from a URL may be binary.
         try:
             content = base64.b64decode(content)
         except binascii.Error:
@@ -163,11 +147,11 @@ def _unpacked(content):
 
 
 def _files(iso):
-    """Read the files of an ISO's folder, as bytes by name."""
+    """Return the files of an ISO's folder, as bytes by name."""
     # Names of ISO 9660 itself are short and in capitals.
     names = 'rr_path' if iso.has_rock_ridge() else 'joliet_path'
     try:
-        # Older releases of pycdlib stumble over a path that is not there.
+        # Older releases of pycdlib fail at a path that is not there.
         _, _, found = next(iso.walk(**{names: _FOLDER}))
         files = {}
         for name in found:
@@ -196,12 +180,12 @@ def _made(user_data, meta_data, network_data, vendor_data):
                         ('network_data', network_data),
                         ('vendor_data', vendor_data)):
         if not isinstance(value, dict):
-            raise _Unusable(f'has a {name} that is no object of JSON')
+            raise _Unusable(f'has a {name} that is not a JSON object')
     if any(vendor_data.values()):
-        raise _Unusable('has vendor_data, which is the affair of whoever '
-                        'runs the host cloud: put it into user_data')
+        raise _Unusable('has vendor_data, which only the operator of the host '
+                        'cloud can set: put it into user_data')
     if user_data is not None and not isinstance(user_data, bytes):
-        raise _Unusable('has user_data that is no text')
+        raise _Unusable('has user_data that is not a string')
     lost = {name for name, value in meta_data.items() if value} - (
         _OF_THE_HOST_CLOUD | _HANDED_OVER)
     if lost:
@@ -220,7 +204,7 @@ def _made(user_data, meta_data, network_data, vendor_data):
 def _text(meta_data, name):
     value = meta_data.get(name) or None
     if value is not None and not isinstance(value, str):
-        raise _Unusable(f'has a meta_data/{name} that is no text')
+        raise _Unusable(f'has a meta_data/{name} that is not a string')
     return value
 
 
@@ -233,7 +217,7 @@ def _key(keys):
     if not keys:
         return None
     if not isinstance(keys, list) or not isinstance(keys[0], str):
-        raise _Unusable('has meta_data/public_keys that are no texts')
+        raise _Unusable('has meta_data/public_keys that are not strings')
     if len(keys) > 1:
         raise _Unusable(
             f'has {len(keys)} SSH keys in meta_data/public_keys, and Nova '
@@ -246,6 +230,6 @@ def _metadata(meta):
     if not isinstance(meta, dict) or not all(
             isinstance(text, str) and len(text) <= 255
             for item in meta.items() for text in item):
-        raise _Unusable('has a meta_data/meta of which a name or value is no '
-                        'text of up to 255 characters')
+        raise _Unusable('has a meta_data/meta of which a name or value is not '
+                        'a string of up to 255 characters')
     return meta

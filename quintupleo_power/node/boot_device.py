@@ -2,11 +2,12 @@
 """The wished boot device, kept with the node in Ironic.
 
 Like the override of a Redfish system it has two parts: a device for all
-boots and, when set, another for the next boot only. Nothing is remembered
-about what the server boots from now: the host cloud is asked.
+boots and, when set, another for the next boot only. The device in use is
+read from the host cloud and never kept.
 """
 
 from ironic.common import exception
+from ironic import objects
 
 from quintupleo_power import transitions
 
@@ -14,13 +15,9 @@ PERSISTENT_KEY = 'quintupleo_boot_device'
 ONCE_KEY = 'quintupleo_boot_device_once'
 
 
-def record(node, device, persistent):
-    """Record a wish.
-
-    :param node: an Ironic node; is saved.
-    :param device: a :class:`transitions.Device`.
-    :param persistent: whether it is for all boots to come.
-    """
+def set_wished(node: 'objects.Node', device: transitions.Device,
+               persistent: bool) -> None:
+    """Save what the next boot, or each if persistent, is to be from."""
     if persistent:
         node.set_driver_internal_info(PERSISTENT_KEY, device.value)
         node.del_driver_internal_info(ONCE_KEY)
@@ -29,14 +26,12 @@ def record(node, device, persistent):
     node.save()
 
 
-def wished(node):
-    """Tell what the next boot is to be from.
+def wished(node: 'objects.Node'
+           ) -> tuple[transitions.Device, bool] | tuple[None, None]:
+    """Return what the next boot is to be from, and whether each boot is.
 
-    :param node: an Ironic node.
-    :returns: (a :class:`transitions.Device`, whether it is persistent), or
-        (None, None) when nothing was ever recorded.
-    :raises: InvalidParameterValue if a newer release of the driver recorded
-        what this one cannot boot from.
+    :raises: InvalidParameterValue if a newer release of the driver saved
+        a device that this one does not know.
     """
     info = node.driver_internal_info
     for key, persistent in ((ONCE_KEY, False), (PERSISTENT_KEY, True)):
@@ -45,34 +40,28 @@ def wished(node):
     return None, None
 
 
-def forget(node, device):
-    """Drop all wishes for a device that is gone.
-
-    :param node: an Ironic node; is saved.
-    :param device: a :class:`transitions.Device`.
-    """
+def forget(node: 'objects.Node', device: transitions.Device) -> None:
+    """Remove the wishes for a device that is gone, and save the node."""
     for key in (PERSISTENT_KEY, ONCE_KEY):
         if node.driver_internal_info.get(key) == device.value:
             node.del_driver_internal_info(key)
     node.save()
 
 
-def _device(node, recorded):
+def _device(node, saved):
     try:
-        return transitions.Device(recorded)
+        return transitions.Device(saved)
     except ValueError:
         raise exception.InvalidParameterValue(
-            f'Node {node.uuid}: its boot device "{recorded}" was recorded by '
+            f'Node {node.uuid}: its boot device "{saved}" was saved by '
             'another release of the driver, and this one does not know it; '
-            'set the boot device anew')
+            'set the boot device again')
 
 
-def booted(node):
-    """Record that the machine has booted, which ends a one-time wish.
+def booted(node: 'objects.Node') -> None:
+    """Remove a one-time wish after a boot, without saving the node.
 
     Ironic saves it together with the power state: a conductor that dies
     before has neither changed.
-
-    :param node: an Ironic node; is not saved.
     """
     node.del_driver_internal_info(ONCE_KEY)

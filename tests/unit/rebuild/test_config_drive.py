@@ -10,7 +10,7 @@ from unittest import mock
 from ironic.common import exception
 import pycdlib
 
-from quintupleo_power import config_drive
+from quintupleo_power.rebuild import config_drive
 from tests.unit import base
 
 KEY = 'ssh-ed25519 AAAA machine'
@@ -115,7 +115,7 @@ class DictTestCase(ConfigDriveTestCase):
                 ({'meta_data': {'public_keys': {'a': 3}}}, 'public_keys'),
                 ({'meta_data': {'meta': {'a': 3}}}, 'meta_data/meta'),
                 ({'meta_data': {'meta': {'a': 'x' * 256}}}, '255'),
-                (['x'], 'neither a dict nor a text')):
+                (['x'], 'neither a dict nor a string')):
             self.assert_refused(drive, part)
 
 

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine as an inspection finds it, in Ironic's words.
-
-This module is pure: it makes no request and writes nothing.
-"""
+"""What an inspection finds of a server, in Ironic's words; pure."""
 
 import dataclasses
 import re
@@ -20,28 +17,23 @@ PRODUCT = 'OpenStack Nova'
 # As Ironic's own drivers have it, which compare it in lower case.
 VENDOR = MANUFACTURER.lower()
 
-# Where neither the host cloud nor the node tells.
+# Where neither the host cloud nor the node has it.
 DEFAULT_ARCHITECTURE = 'x86_64'
 
-# Ironic's database keeps so many characters of a port's physical_network.
+# The length of a port's physical_network in Ironic's database.
 LONGEST_PHYSICAL_NETWORK = 64
 
 _CUSTOM_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 
 
 @dataclasses.dataclass(frozen=True)
-class Machine:
-    """What the host cloud tells of a server.
+class Inventory:
+    """What the host cloud knows of a server; None for what it does not.
 
-    :ivar server_id: UUID of the server.
-    :ivar cpus: number of CPUs.
     :ivar memory_mb: memory in MiB.
-    :ivar local_gb: root disk in GiB, or None.
-    :ivar cpu_arch: architecture, or None.
-    :ivar boot_mode: 'bios' or 'uefi', or None.
-    :ivar secure_boot: True, False or None.
+    :ivar local_gb: root disk in GiB.
+    :ivar boot_mode: 'bios' or 'uefi'.
     :ivar traits: names of the traits that its flavor requires.
-    :ivar cards: its network cards, each an :class:`ports.Interface`.
     """
 
     server_id: str
@@ -54,54 +46,51 @@ class Machine:
     traits: tuple[str, ...]
     cards: tuple[ports.Interface, ...]
 
-    def properties(self, known):
-        """Merge it into a node's properties.
+    def properties(self, current: dict) -> dict:
+        """Return a node's current properties, updated.
 
-        :param known: dict of the properties that the node has.
-        :returns: dict.
-        :raises: HardwareInspectionFailure if an essential property is
-            missing, or the node's capabilities are malformed.
+        :raises: HardwareInspectionFailure if the size of the disk is not
+            known, or the node's capabilities are malformed.
         """
         found = {'cpus': self.cpus, 'memory_mb': self.memory_mb,
-                 'local_gb': self._or_known('local_gb', known),
-                 'cpu_arch': (self._or_known('cpu_arch', known)
+                 'local_gb': self._or_current('local_gb', current),
+                 'cpu_arch': (self._or_current('cpu_arch', current)
                               or DEFAULT_ARCHITECTURE),
-                 'vendor': known.get('vendor') or VENDOR}
+                 'vendor': current.get('vendor') or VENDOR}
         if found['local_gb'] is None:
             raise exception.HardwareInspectionFailure(
                 error=f'server {self.server_id} boots from a volume of which '
                 'the host cloud does not tell the size: set '
                 'properties/local_gb of the node, or let these credentials '
                 'read volumes')
-        capabilities = self._capabilities(known)
+        capabilities = self._capabilities(current)
         if capabilities:
             found['capabilities'] = capabilities
-        return {**known, **found}
+        return {**current, **found}
 
-    def _or_known(self, name, known):
+    def _or_current(self, name, current):
         value = getattr(self, name)
-        return known.get(name) if value is None else value
+        return current.get(name) if value is None else value
 
-    def _capabilities(self, known):
+    def _capabilities(self, current):
         found = {}
         if self.boot_mode:
             found['boot_mode'] = self.boot_mode
         if self.secure_boot is not None:
             found['secure_boot'] = str(self.secure_boot).lower()
         try:
-            return utils.get_updated_capabilities(known.get('capabilities'),
-                                                  found)
+            return utils.get_updated_capabilities(
+                current.get('capabilities'), found)
         except (AttributeError, ValueError):
             raise exception.HardwareInspectionFailure(
                 error='properties/capabilities of the node is '
-                f"{known['capabilities']!r} and not of the form "
+                f"{current['capabilities']!r} and not of the form "
                 'name:value,name:value: correct it')
 
-    def inventory(self, properties):
-        """Describe it as ironic-python-agent does.
+    def as_agent(self, properties: dict) -> dict:
+        """Return the inventory in the form of ironic-python-agent.
 
-        :param properties: dict of the properties that the node gets.
-        :returns: dict.
+        :param properties: those of the node.
         """
         return {
             'cpu': {'count': self.cpus,
@@ -117,25 +106,20 @@ class Machine:
                               'system_uuid': self.server_id}}
 
     @property
-    def known_traits(self):
+    def valid_traits(self) -> set[str]:
         """Those of its traits that Ironic's API would take."""
         standard = set(os_traits.get_traits())
         return {trait for trait in self.traits
                 if trait in standard or _CUSTOM_TRAIT.fullmatch(trait)}
 
     @property
-    def ignored_macs(self):
+    def ignored_macs(self) -> list[str]:
         """MAC addresses of the cards that agents pass over."""
         return [card.mac for card in self.cards
                 if ports.is_ignored(card.mac)]
 
 
-def physical_network(network_id, name):
-    """Tell what Ironic is to call a network of the host cloud.
-
-    :param network_id: its UUID.
-    :param name: its name, or None.
-    :returns: the name, or the UUID where there is none or it is too long.
-    """
+def physical_network(network_id: str, name: str | None) -> str:
+    """Return a network's name, or its UUID if the name is too long."""
     return name if name and len(name) <= LONGEST_PHYSICAL_NETWORK else (
         network_id)

@@ -4,7 +4,7 @@
 from ironic.common import exception
 from ironic.tests.unit.objects import utils as objects_utils
 
-from quintupleo_power import driver_info
+from quintupleo_power.node import driver_info
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 
@@ -90,7 +90,7 @@ class DriverInfoTestCase(ParsingTestCase):
     def test_empty_values_are_refused(self):
         for value in ('', '  ', 0, 7, True, ['m'], {'m': 1}):
             self.invalid('driver_info/quintupleo_server',
-                         'must be a text that is not empty', server=value)
+                         'must be a string that is not empty', server=value)
 
     def test_wrong_secret_is_refused_without_showing_it(self):
         self.invalid('quintupleo_application_credential_secret',

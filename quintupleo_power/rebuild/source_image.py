@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image that a node is to be deployed with, from Ironic's point of view.
+"""The image that a node is to be deployed with, as Ironic has it.
 
-It is fetched, checked and cached on the conductor by what Ironic's own deploy
-interfaces do that with (``ironic/drivers/modules/deploy_utils.py``), in the
-format that it has: what is sent to the host cloud is then no larger.
+Ironic's own helpers (``ironic/drivers/modules/deploy_utils.py``) fetch, check
+and cache it on the conductor, in the format that it has: what is sent to the
+host cloud is then no larger.
 """
 
 from urllib import parse
@@ -13,21 +13,21 @@ from ironic.common import exception
 from ironic.common.glance_service import service_utils
 from ironic.common import image_service
 from ironic.common import images
+from ironic.conductor import task_manager
 from ironic.drivers.modules import deploy_utils
+from ironic import objects
 
 _SCHEMES = ('http', 'https', 'file')
-# Glance's names for the formats that Ironic finds. A partition table makes a
-# raw image one of its own.
+# Glance's names for the formats that Ironic finds. Ironic calls a raw image
+# with a partition table gpt.
 _FORMATS = {'raw': 'raw', 'gpt': 'raw', 'qcow2': 'qcow2'}
 
 
-def validate(task):
-    """Check, without fetching it, that a node has an image to deploy.
+def validate(task: task_manager.TaskManager) -> None:
+    """Check that a node has an image to deploy, without fetching it.
 
-    :param task: a task from TaskManager.
-    :raises: MissingParameterValue if there is none, or its checksum is
-        missing.
-    :raises: InvalidParameterValue if it cannot be deployed by a rebuild.
+    :raises: MissingParameterValue if the image or its checksum is missing.
+    :raises: InvalidParameterValue if a rebuild cannot deploy it.
     """
     node = task.node
     info = node.instance_info
@@ -58,7 +58,7 @@ def validate(task):
 def _require_checksum(node, href):
     info = node.instance_info
     if service_utils.is_glance_image(href) or href.startswith('file:'):
-        # The one has it, of the other it is computed.
+        # Glance has it, and Ironic computes that of a file.
         return
     algorithm, value = (info.get(f'image_os_hash_{what}')
                         for what in ('algo', 'value'))
@@ -70,23 +70,20 @@ def _require_checksum(node, href):
             'image_checksum')
 
 
-def checksum(task):
-    """Tell the checksum of a node's image, as its source or its user has it.
+def checksum(task: task_manager.TaskManager) -> str:
+    """Return the checksum of a node's image, as its source or user has it.
 
-    :param task: a task from TaskManager.
-    :returns: the algorithm and the checksum, as 'sha256:...'.
-    :raises: InvalidParameterValue if there is none that may be used, or what
-        Ironic raises if the source cannot be asked.
+    :returns: with its algorithm, as 'sha256:...'.
+    :raises: InvalidParameterValue if no usable one is found, or what Ironic
+        raises if the source cannot be read.
     """
-    href = task.node.instance_info['image_source']
+    found = task.node.instance_info
+    href = found['image_source']
     if service_utils.is_glance_image(href):
         found = _of_glance(task, href)
     elif href.startswith('file:'):
         # Before anything of it is read.
         image_service.FileImageService().validate_href(href)
-        found = task.node.instance_info
-    else:
-        found = task.node.instance_info
     value, algorithm = checksum_utils.get_checksum_and_algo(
         {key: found[key] for key in found
          if found[key] is not None or key == 'image_checksum'})
@@ -107,12 +104,10 @@ def _of_glance(task, href):
     return {'image_source': href, 'image_checksum': image['checksum']}
 
 
-def fetch(task, wanted):
-    """Have a node's image on this conductor.
+def fetch(task: task_manager.TaskManager, wanted: str) -> tuple[str, str]:
+    """Fetch a node's image, and return its path and Glance's disk_format.
 
-    :param task: a task from TaskManager.
-    :param wanted: what :func:`checksum` told of it.
-    :returns: (path, format in Glance's words).
+    :param wanted: its checksum, as :func:`checksum` returns it.
     :raises: InvalidParameterValue if its format is neither raw nor qcow2.
     :raises: InvalidImage or another exception of Ironic if it is not what it
         should be, or cannot be fetched.
@@ -124,8 +119,8 @@ def fetch(task, wanted):
         task.context, node, force_raw=False,
         expected_format=node.instance_info.get('image_disk_format'),
         expected_checksum=value, expected_checksum_algo=algorithm)
-    # What Ironic has in its cache was not compared with this checksum, and
-    # others will trust it.
+    # Ironic's cache was not compared with this checksum, which the image in
+    # the host cloud is found by.
     checksum_utils.validate_checksum(path, value, algorithm)
     found = images.get_source_format(href, path)
     if found not in _FORMATS:
@@ -135,9 +130,6 @@ def fetch(task, wanted):
     return path, _FORMATS[found]
 
 
-def forget(node):
-    """Remove what :func:`fetch` has left of a node's image.
-
-    :param node: an Ironic node.
-    """
+def forget(node: 'objects.Node') -> None:
+    """Remove what :func:`fetch` has fetched for a node."""
     deploy_utils.destroy_images(node.uuid)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``driver_info`` of a node may hold, parsed into one value."""
+"""The settings of a node: what ``driver_info`` may hold, parsed."""
 
 import dataclasses
 import re
 import uuid
 
 from ironic.common import exception
+from ironic import objects
 from oslo_config import cfg
 from oslo_utils import uuidutils
 
@@ -17,12 +18,11 @@ from quintupleo_power.host_cloud import consoles
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
 
-REQUIRED_PROPERTIES = {
+_SECRET_KEY = 'quintupleo_application_credential_secret'  # nosec B105
+COMMON_PROPERTIES = {
     'quintupleo_server': (
         'UUID of the Nova server that plays the node, or its name if it is '
         'unique in the project. Required.'),
-}
-OPTIONAL_PROPERTIES = {
     'quintupleo_cloud': (
         "Entry of the conductor's clouds.yaml for the host cloud. Default: "
         'the [quintupleo] section. Optional.'),
@@ -33,6 +33,8 @@ OPTIONAL_PROPERTIES = {
     'quintupleo_application_credential_id': (
         'Application credential to use for this node instead of the '
         'configured credentials. Optional.'),
+    _SECRET_KEY: (
+        'Secret of that application credential. Optional.'),
     'quintupleo_region_name': (
         'Region of the host cloud. Default: the configured one. Optional.'),
     'quintupleo_rescue_image': (
@@ -42,10 +44,6 @@ OPTIONAL_PROPERTIES = {
         'UUID or name of the image that a wiped disk is made from, instead '
         'of [quintupleo]empty_image_bios or empty_image_uefi. Optional.'),
 }
-_SECRET_KEY = 'quintupleo_application_credential_secret'  # nosec B105
-OPTIONAL_PROPERTIES[_SECRET_KEY] = (
-    'Secret of that application credential. Optional.')
-COMMON_PROPERTIES = REQUIRED_PROPERTIES | OPTIONAL_PROPERTIES
 CONSOLE_PROPERTIES = COMMON_PROPERTIES | {
     'quintupleo_console_type': (
         'Type of the console that the host cloud is asked for: '
@@ -61,14 +59,7 @@ _REGION_NAME = re.compile(r'[^{}]+')
 
 @dataclasses.dataclass(frozen=True)
 class DriverInfo:
-    """A node's settings.
-
-    :ivar node_uuid: the node, for messages.
-    :ivar server: UUID or name of the server.
-    :ivar credentials: how to enter its host cloud.
-    :ivar rescue_image: UUID or name, or None for the configured image.
-    :ivar empty_image: UUID or name, or None for the usual one.
-    """
+    """A node's settings; server and images are UUIDs or names."""
 
     node_uuid: str
     server: str
@@ -77,11 +68,9 @@ class DriverInfo:
     empty_image: str | None = None
 
 
-def parse(node):
-    """Read and check a node's ``driver_info``; asks no cloud.
+def parse(node: 'objects.Node') -> DriverInfo:
+    """Read and check a node's ``driver_info``, without a request.
 
-    :param node: an Ironic node.
-    :returns: a :class:`DriverInfo`.
     :raises: MissingParameterValue if a required key is missing.
     :raises: InvalidParameterValue if a value is wrong or keys contradict
         each other.
@@ -103,14 +92,12 @@ def parse(node):
         empty_image=_reference(_text(node, 'quintupleo_empty_image')))
 
 
-def console_type(node):
-    """Read and check which console a node is to have; asks no cloud.
+def console_type(node: 'objects.Node') -> str:
+    """Return the key of :data:`consoles.PROTOCOLS` that a node is to have.
 
-    It is no part of :func:`parse`: a mistake in it must not keep a machine
-    from being powered on.
+    It is not part of :func:`parse`: a mistake in it must not keep a node from
+    being powered on.
 
-    :param node: an Ironic node.
-    :returns: a key of :data:`host_cloud.consoles.PROTOCOLS`.
     :raises: InvalidParameterValue if there is no such type.
     """
     wanted = _text(node, 'quintupleo_console_type') or consoles.DEFAULT
@@ -122,7 +109,7 @@ def console_type(node):
 
 
 def _reference(value):
-    """Give a UUID its usual form; it becomes part of a path."""
+    # A UUID becomes part of a path: in its usual form.
     if value and uuidutils.is_uuid_like(value):
         return str(uuid.UUID(value))
     return value
@@ -139,11 +126,11 @@ def _text(node, key):
 
 
 def _mistake(value):
-    """Tell what a value of driver_info should be and is not, if anything."""
+    """Return what a value should be and is not, if anything."""
     if value is None:
         return None
     if not isinstance(value, str) or not value.strip():
-        return 'a text that is not empty'
+        return 'a string that is not empty'
     if len(value) > _LONGEST or not value.isprintable():
         return f'at most {_LONGEST} printable characters'
     return None

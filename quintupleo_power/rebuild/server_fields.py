@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova is handed of a config drive when it rebuilds a server.
+"""The fields of a server that a rebuild takes from a config drive.
 
 Nova keeps what a rebuild does not name (``nova/compute/api.py``). So each
-rebuild names all of it, and nothing of one instance is met by the next.
+rebuild names all fields, and an instance gets nothing of the one before.
 """
 
 import base64
 import re
 
 from ironic.common import exception
+from ironic import objects
 
-# Names of the server's metadata that come from a config drive, kept with the
-# node: the others are those of the server's owner.
+from quintupleo_power.host_cloud import ports
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.rebuild import config_drive
+
+# The node keeps the names of the server's metadata that come from a config
+# drive: the others are those of the server's owner.
 KEY = 'quintupleo_instance_metadata'
 
 # The first compute APIs whose rebuild takes these.
@@ -27,14 +32,11 @@ _SHORT_NAMES = re.compile('[a-zA-Z0-9][a-zA-Z0-9-]{0,61}[a-zA-Z0-9]')
 _FULL_NAMES = re.compile('[a-zA-Z0-9._-]{1,255}')
 
 
-def check(node, version, server, drive):
-    """Check that Nova takes what a config drive asks for.
+def check(node: 'objects.Node', version: tuple[int, int],
+          server: servers.Server, drive: config_drive.ConfigDrive) -> None:
+    """Raise InvalidParameterValue if Nova does not take a config drive.
 
-    :param node: an Ironic node.
-    :param version: the compute API's, as (major, minor).
-    :param server: a :class:`host_cloud.servers.Server`.
-    :param drive: a :class:`config_drive.ConfigDrive`.
-    :raises: InvalidParameterValue if it does not.
+    :param version: the compute API's.
     """
     if drive.user_data and len(_encoded(drive)) > LONGEST_USER_DATA:
         raise _refused(node, (
@@ -51,7 +53,7 @@ def check(node, version, server, drive):
                 'use another deploy interface' % (*version, *first)))
     if drive.hostname and not _fits(drive.hostname, version):
         raise _refused(node, (
-            f"hostname '{drive.hostname}' of its config drive is none that "
+            f"hostname '{drive.hostname}' of its config drive is not one that "
             'Nova takes: use up to 63 letters, digits and dashes'))
     taken = _of_the_owner(node, server).keys() & drive.metadata.keys()
     if taken:
@@ -61,15 +63,10 @@ def check(node, version, server, drive):
             'another name'))
 
 
-def check_network(node, drive, cards):
-    """Check that Nova's own network data says what a config drive's does.
-
-    :param node: an Ironic node.
-    :param drive: a :class:`config_drive.ConfigDrive`.
-    :param cards: list of :class:`ports.Interface` of the server.
-    :raises: InvalidParameterValue if it does not.
-    """
-    addresses = {card.mac: card.addresses for card in cards}
+def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
+                  cards: list[ports.Interface]) -> None:
+    """Raise InvalidParameterValue if Nova's own network data differs."""
+    addresses: dict = {card.mac: card.addresses for card in cards}
     try:
         macs = {link['id']: link.get('ethernet_mac_address', '').lower()
                 for link in drive.network_data.get('links') or ()}
@@ -93,18 +90,16 @@ def check_network(node, drive, cards):
                 'leave it out, or give the port that address'))
 
 
-def members(node, version, server, drive, key_name):
-    """Make the members of Nova's rebuild that a config drive comes to.
+def members(node: 'objects.Node', version: tuple[int, int],
+            server: servers.Server, drive: config_drive.ConfigDrive,
+            key_name: str | None) -> dict:
+    """Return the fields of a rebuild, as its request has them.
 
-    :param node: an Ironic node.
-    :param version: the compute API's, as (major, minor).
-    :param server: a :class:`host_cloud.servers.Server`.
-    :param drive: a :class:`config_drive.ConfigDrive`, an empty one to take
-        back what the last one has left.
-    :param key_name: name of the key pair of its SSH key, or None.
-    :returns: dict.
+    :param version: the compute API's.
+    :param drive: an empty one to reset what the last one has set.
+    :param key_name: name of the key pair of its SSH key.
     """
-    found = {}
+    found: dict = {}
     if version >= _KEY_NAME:
         found['key_name'] = key_name
     if version >= _USER_DATA:
@@ -122,32 +117,21 @@ def members(node, version, server, drive, key_name):
     return found
 
 
-def note(node, server, drive):
-    """Keep with a node that its server is about to have an instance's data.
-
-    :param node: an Ironic node; is saved.
-    :param server: a :class:`host_cloud.servers.Server`.
-    :param drive: a :class:`config_drive.ConfigDrive`.
-    """
-    left = server.metadata.keys() - _of_the_owner(node, server).keys()
-    node.set_driver_internal_info(KEY, sorted({*left, *drive.metadata}))
+def note(node: 'objects.Node', server: servers.Server,
+         drive: config_drive.ConfigDrive) -> None:
+    """Save with a node that its server is to get an instance's data."""
+    before = server.metadata.keys() - _of_the_owner(node, server).keys()
+    node.set_driver_internal_info(KEY, sorted({*before, *drive.metadata}))
     node.save()
 
 
-def was_noted(node):
-    """Tell whether a node's server may have an instance's data.
-
-    :param node: an Ironic node.
-    :returns: True or False.
-    """
+def was_noted(node: 'objects.Node') -> bool:
+    """Return whether a node's server may have an instance's data."""
     return KEY in node.driver_internal_info
 
 
-def forget(node):
-    """Keep no more that a node's server has an instance's data.
-
-    :param node: an Ironic node; is saved.
-    """
+def forget(node: 'objects.Node') -> None:
+    """Save with a node that its server has no instance's data any more."""
     if was_noted(node):
         node.del_driver_internal_info(KEY)
         node.save()
