@@ -19,18 +19,20 @@ _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
 
 
 @contextlib.contextmanager
-def host_cloud(node, validating=False):
+def host_cloud(node, validating=False,
+               failure=exception.DriverOperationError):
     """Use the host cloud of a node, with its errors turned into Ironic's.
 
     :param node: an Ironic node.
     :param validating: see :func:`translated`.
+    :param failure: see :func:`translated`.
     :returns: (the node's :class:`driver_info.DriverInfo`, its
         :class:`host_cloud.cloud.HostCloud`), as a context.
     :raises: MissingParameterValue or InvalidParameterValue if a setting is
         missing or wrong, or what :func:`translated` raises.
     """
     info = driver_info.parse(node)
-    with translated(info, validating):
+    with translated(info, validating, failure):
         yield info, cloud.get(info.credentials)
 
 

@@ -4,10 +4,10 @@
 from ironic.drivers import generic
 
 from quintupleo_power import compat
-from quintupleo_power import inspect
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import console
 from quintupleo_power.interfaces import deploy
+from quintupleo_power.interfaces import inspect
 from quintupleo_power.interfaces import management
 from quintupleo_power.interfaces import network
 from quintupleo_power.interfaces import power

@@ -20,12 +20,12 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import disks
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import images
 from quintupleo_power.media import rescue_image
 from quintupleo_power.node import driver_info
 from quintupleo_power.rebuild import config_drive
+from quintupleo_power.rebuild import disk_steps
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power.rebuild import source_image
 from quintupleo_power import transitions
@@ -144,7 +144,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                                             host.ports.of_server(server))
             server_fields.note(node, server, drive)
             with host.keypairs.temporary(server, drive.public_key) as key:
-                disks.rebuild(
+                disk_steps.rebuild(
                     task, STEP, lambda node, info, host, server: {
                         'imageRef': image.provide(host, server),
                         **server_fields.members(

@@ -15,7 +15,6 @@ from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import disks
 from quintupleo_power.drift import baseline
 from quintupleo_power import exceptions
 from quintupleo_power.interfaces import deploy
@@ -24,6 +23,7 @@ from quintupleo_power.media import virtual_media
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
+from quintupleo_power.rebuild import disk_steps
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
@@ -293,7 +293,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :raises: DriverOperationError if the server has disks that Nova does
             not wipe, or Nova did not do it.
         """
-        disks.wipe(task)
+        disk_steps.wipe(task)
 
     @METRICS.timer('QuintupleoManagement.clear_instance_data')
     @base.clean_step(priority=0, requires_ramdisk=False)
@@ -304,7 +304,7 @@ class QuintupleoManagement(base.ManagementInterface):
         Nova keeps what a deployment by rebuild gave to it, whatever an agent
         erases. It takes a rebuild, after which the node is powered off.
         """
-        disks.clear_instance_data(task)
+        disk_steps.clear_instance_data(task)
 
     @METRICS.timer('QuintupleoManagement.snapshot')
     @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
@@ -322,7 +322,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :raises: DriverOperationError if there is one of that name, or Nova
             did not make it.
         """
-        disks.snapshot(task, name)
+        disk_steps.snapshot(task, name)
 
     @METRICS.timer('QuintupleoManagement.restore')
     @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
@@ -340,7 +340,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :raises: DriverOperationError if there is no such snapshot, or Nova
             did not do it.
         """
-        disks.restore(task, name)
+        disk_steps.restore(task, name)
 
     @METRICS.timer('QuintupleoManagement.delete_snapshot')
     @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
@@ -355,7 +355,7 @@ class QuintupleoManagement(base.ManagementInterface):
             a setting is wrong or missing.
         :raises: DriverOperationError if something of it stays.
         """
-        disks.delete_snapshot(task, name)
+        disk_steps.delete_snapshot(task, name)
 
     def get_virtual_media(self, task):
         """Tell what is in the virtual CD-ROM drive; Ironic asks since 26.1.

@@ -6,11 +6,9 @@ from ironic.common import exception
 from ironic.conductor import task_manager
 
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
 from quintupleo_power.media import boot_iso
 from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
-from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 
@@ -28,9 +26,7 @@ def attach(task: task_manager.TaskManager, device_type: str,
     """
     node = task.node
     _check(node, [device_type])
-    info = driver_info.parse(node)
-    with exceptions.translated(info):
-        host = cloud.get(info.credentials)
+    with exceptions.host_cloud(node) as (info, host):
         server = host.servers.get(info.server)
         obstacle = (transitions.NO_CDROM if server.network_first
                     else host.capabilities.rescue_obstacle(server))

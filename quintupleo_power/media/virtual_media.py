@@ -22,11 +22,12 @@ from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import driver_info
+from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
 
-KEY = 'quintupleo_virtual_media'
+KEY = internal_info.VIRTUAL_MEDIA
 
 
 class Purpose(enum.Enum):
@@ -97,9 +98,7 @@ def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
         wrong or missing.
     :raises: DriverOperationError if the host cloud does not take it.
     """
-    info = driver_info.parse(node)
-    with exceptions.translated(info):
-        host = cloud.get(info.credentials)
+    with exceptions.host_cloud(node) as (_, host):
         host.boot_images.delete(node.uuid)
         _save(node, purpose, None)
         _save(node, purpose, host.boot_images.create(

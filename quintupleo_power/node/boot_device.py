@@ -9,10 +9,11 @@ read from the host cloud and never kept.
 from ironic.common import exception
 from ironic import objects
 
+from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
 
-PERSISTENT_KEY = 'quintupleo_boot_device'
-ONCE_KEY = 'quintupleo_boot_device_once'
+PERSISTENT_KEY = internal_info.BOOT_DEVICE
+ONCE_KEY = internal_info.BOOT_DEVICE_ONCE
 
 
 def set_wished(node: 'objects.Node', device: transitions.Device,

@@ -22,11 +22,12 @@ from oslo_config import cfg
 
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import boot_device
+from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
 
-KEY = 'quintupleo_request'
+KEY = internal_info.PENDING_REQUEST
 
 # Seconds after which nobody expects a request to go on any more.
 FINISHED_WITHIN = 900

@@ -13,11 +13,12 @@ from ironic import objects
 
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.node import internal_info
 from quintupleo_power.rebuild import config_drive
 
 # The node keeps the names of the server's metadata that come from a config
 # drive: the others are those of the server's owner.
-KEY = 'quintupleo_instance_metadata'
+KEY = internal_info.INSTANCE_METADATA
 
 # The first compute APIs whose rebuild takes these.
 _KEY_NAME = (2, 54)

@@ -12,7 +12,6 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
@@ -54,13 +53,12 @@ class QuintupleoInspect(base.InspectInterface):
         :returns: MANAGEABLE of :mod:`ironic.common.states`.
         """
         node = task.node
-        info = driver_info.parse(node)
         ports = objects.Port.list_by_node_id(task.context, node.id)
         port_macs = {port.address.lower() for port in ports}
         # All of it is read before any of it is written.
-        with exceptions.translated(
-                info, failure=exception.HardwareInspectionFailure):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(
+                node, failure=exception.HardwareInspectionFailure) as (
+                info, host):
             found = _read(host, host.servers.get(info.server))
             missing = [card for card in found.cards
                        if card.mac not in port_macs]

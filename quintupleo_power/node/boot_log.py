@@ -36,13 +36,14 @@ from oslo_utils import timeutils
 
 from quintupleo_power import compat
 from quintupleo_power import exceptions
+from quintupleo_power.node import internal_info
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 
 # The failure whose log was kept: the moment at which the node came into its
 # provision state, or the one that it is about to come into.
-KEY = 'quintupleo_boot_log'
+KEY = internal_info.BOOT_LOG
 NEXT = 'next'
 
 # Seconds after a failure in which the periodic task looks for its log.
