@@ -38,7 +38,7 @@ POWER_STATES = (*_BOOTING, states.POWER_OFF, states.SOFT_POWER_OFF)
 
 # Nodes whose request this process finishes. The lock of the node keeps others
 # away.
-_being_finished = set()
+_being_finished: set[str] = set()
 
 
 @contextlib.contextmanager
