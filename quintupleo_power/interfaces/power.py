@@ -9,6 +9,7 @@ from ironic.drivers import base
 from oslo_config import cfg
 from oslo_log import log
 
+from quintupleo_power import boot_log
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.drift import baseline
@@ -20,7 +21,6 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import deploy
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import boot_log
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
 from quintupleo_power import takeover

@@ -22,7 +22,7 @@ KEYS = {
     BASELINE: (
         'drift.baseline', 'the server as Ironic left it'),
     BOOT_LOG: (
-        'node.boot_log', 'the failure whose console log was stored last'),
+        'boot_log', 'the failure whose console log was stored last'),
     VIRTUAL_MEDIA: (
         'media.virtual_media', 'the ISO in the CD-ROM drive'),
     INSTANCE_METADATA: (

@@ -20,7 +20,7 @@ from ironic.drivers.modules import pxe_base
 from ironic.drivers import utils as driver_utils
 from oslo_utils import timeutils
 
-from quintupleo_power.node import boot_log
+from quintupleo_power import boot_log
 from tests.unit import base
 from tests.unit import nova_model
 
