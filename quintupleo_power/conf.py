@@ -94,14 +94,14 @@ opts = [
              'endpoints in the catalog of its identity service are trusted '
              'with it. Only plain URLs count: no user information, query or '
              'encoded characters. '
-             'Without this, whoever may edit a node could make the conductor '
-             'talk to an address of theirs.'),
+             'Without this, anybody who may edit a node could make the '
+             'conductor talk to an address of theirs.'),
     cfg.ListOpt(
         'allowed_clouds',
         help='Entries of clouds.yaml that a node may name in '
              'driver_info/quintupleo_cloud. Not set: all of them, which is '
-             'right where whoever may edit a node may also use every cloud '
-             'of that file. Empty: none.'),
+             'right where anybody who may edit a node may also use every '
+             'cloud of that file. Empty: none.'),
 ]
 
 

@@ -95,7 +95,7 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_ramdisk')
     def prepare_ramdisk(self, task, ramdisk_params):
-        """Have the next boot be from an ISO with the agent.
+        """Set the next boot to be from an ISO with the agent.
 
         :param ramdisk_params: dict of parameters for the agent.
         :raises: ImageCreationFailed if the ISO cannot be made, or what Ironic
@@ -136,7 +136,7 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_instance')
     def prepare_instance(self, task):
-        """Have all boots from now on be those of the instance.
+        """Set all boots from now on to be those of the instance.
 
         :raises: MissingParameterValue if a required setting is missing, or
             the boot loader of an ISO.

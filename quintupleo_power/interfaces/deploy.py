@@ -210,7 +210,7 @@ class _Image:
         self._checksum = source_image.checksum(task)
 
     def provide(self, host, server):
-        """Tell the UUID that it has there, once it is there."""
+        """Return the UUID that it has there, once it is there."""
         machine = host.capabilities.image_properties(server)
         if machine is None:
             # As ``openstack quintupleo image create`` makes machines.

@@ -171,7 +171,7 @@ class QuintupleoManagement(base.ManagementInterface):
 
     @METRICS.timer('QuintupleoManagement.get_secure_boot_state')
     def get_secure_boot_state(self, task):
-        """Tell whether the server's firmware boots only what is signed.
+        """Return whether the server's firmware boots only what is signed.
 
         Power sync asks right after the power state, whose reading serves.
 
@@ -216,7 +216,7 @@ class QuintupleoManagement(base.ManagementInterface):
                 host.servers.get_cached(info.server))
 
     def detect_vendor(self, task):
-        """Tell the vendor of the machine, without a request.
+        """Return the vendor of the machine, without a request.
 
         :returns: what Nova tells its guests in DMI, in lower case.
         """
@@ -285,7 +285,7 @@ class QuintupleoManagement(base.ManagementInterface):
     @base.clean_step(priority=0, requires_ramdisk=False)
     @task_manager.require_exclusive_lock
     def wipe_disk(self, task):
-        """Give the node an empty disk by Nova's rebuild, without an agent.
+        """Make the disk of the node empty by Nova's rebuild, without an agent.
 
         The node is powered off afterwards, and its UEFI variables are those
         of a new machine. To run it twice does no harm.
@@ -348,7 +348,7 @@ class QuintupleoManagement(base.ManagementInterface):
                      requires_ramdisk=False)
     @task_manager.require_exclusive_lock
     def delete_snapshot(self, task, name):
-        """Remove a snapshot; one that is not there is no mistake.
+        """Remove a snapshot, if it is there.
 
         :param name: what the snapshot is called.
         :raises: InvalidParameterValue or MissingParameterValue if the name or
@@ -358,7 +358,7 @@ class QuintupleoManagement(base.ManagementInterface):
         disk_steps.delete_snapshot(task, name)
 
     def get_virtual_media(self, task):
-        """Tell what is in the virtual CD-ROM drive; Ironic asks since 26.1.
+        """Return what is in the virtual CD-ROM drive; Ironic asks since 26.1.
 
         :returns: a list of one dict; ``image`` is the UUID of the ISO in the
             host cloud.

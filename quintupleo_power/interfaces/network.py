@@ -130,7 +130,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
     @METRICS.timer('QuintupleoNetwork.vif_attach')
     def vif_attach(self, task, vif_info):
-        """Have a port of the host cloud's Neutron be a card of the node.
+        """Attach a port of the host cloud's Neutron as a card of the node.
 
         :param vif_info: dict with its UUID as ``id``; ``port_uuid`` may name
             the node's port.
@@ -166,7 +166,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._clear_vif_from_port_like_obj(port)
 
     def configure_tenant_networks(self, task):
-        """Give the cards their VIFs.
+        """Attach the VIFs as cards.
 
         :raises: NetworkError if there is none, or Nova does not take one.
         """
@@ -199,7 +199,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
     @staticmethod
     def _plug(task, ports):
-        """Have cards be ports, or none, by their MAC addresses."""
+        """Attach ports as cards by MAC address; None takes a card away."""
         if not ports:
             return
         with _host_cloud(task.node) as (info, host):
@@ -330,7 +330,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._remove(task, 'servicing')
 
     def get_node_network_data(self, task):
-        """Tell the network configuration that the agent gets without DHCP.
+        """Return the network configuration that the agent gets without DHCP.
 
         :returns: what the node's ``network_data`` holds, or what Neutron has
             given the ports that were made for the node.
@@ -382,7 +382,7 @@ def _out_of_rescue(node, host, info, *others):
 
 
 def _network(node, kind):
-    """Tell the network that is set for something.
+    """Return the network that is set for something.
 
     :raises: MissingParameterValue if there is none.
     """

@@ -39,8 +39,7 @@ REQUESTS = {
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
 
-# Servers whose power off was looked at, so that a slow one is told of once a
-# day.
+# Servers whose power off was checked, so that a slow one is logged once a day.
 _warned_of = cache.Cache(86400.0)
 
 
@@ -188,8 +187,8 @@ def _require_usable(task, info, host, server):
                               boot.QuintupleoVirtualMediaBoot):
                 rescue_image.find(task.node, info, host, server)
         _warn_of_a_slow_stop(task.node, host, server)
-    # Where Ironic is about to act it is not stopped: deploying anew is what
-    # helps.
+    # Where Ironic is about to act it is not stopped: deploying again is
+    # what helps.
     difference = task.shared and baseline.find(task, info, host, server)
     if difference:
         raise transitions.Refused(difference.sentence)
@@ -204,7 +203,7 @@ def _require_rescue(host, server):
 
 
 def _warn_of_a_slow_stop(node, host, server):
-    """Tell once of a server whose own disk runs long at each power off."""
+    """Warn once of a server whose own disk runs long at each power off."""
     if _warned_of.get(server.id):
         return
     try:

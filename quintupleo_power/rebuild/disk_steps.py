@@ -24,7 +24,7 @@ GROUP = quintupleo_conf.GROUP
 
 
 def wipe(task):
-    """Give a node an empty disk and leave it powered off.
+    """Make the disk of a node empty and leave it powered off.
 
     :param task: a TaskManager instance with an exclusive lock.
     :raises: MissingParameterValue or InvalidParameterValue if a setting is
