@@ -133,7 +133,7 @@ class Builder:
 
     def _release_addresses(self, key):
         if (plan.kind(key) == plan.PORT
-                and self._items[key].what.release_fixed_ip):
+                and self._items[key].what.fixed_ip == 'release'):
             self._networking.release_addresses(self._created[key])
 
 

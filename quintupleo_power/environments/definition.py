@@ -34,13 +34,12 @@ def parse(text, path='environment', user_data=None, folder=None):
 
     :param text: YAML.
     :param path: name of the file in errors.
-    :param user_data: dict of the content of files with user data by path, if
-        they were read before.
-    :param folder: where these files are, if not.
+    :param user_data: dict of the content of files with user data by path;
+        None to read them from the folder.
     :raises: DefinitionError.
     """
     source = document.Document(text, path)
-    source.check_schema(schema.FILE)
+    source.check_schema(schema.FILE, schema.FORMATS)
     found = _definition(source.content)
     validation.Validation(source, found).run()
     if user_data is None:
@@ -52,7 +51,6 @@ def parse(text, path='environment', user_data=None, folder=None):
 def scale(definition, role, count):
     """Return the same definition with another number of servers of a role.
 
-    :param role: its name.
     :raises: DefinitionError if the role does not exist.
     """
     content = yaml.safe_load(definition.text)
@@ -93,79 +91,52 @@ def _user_data(source, found, folder):
 def _definition(content):
     """Return the immutable form of what fits the schema."""
     networks = content.get('networks', {})
+
+    def parts(key, convert):
+        return tuple(convert({'name': name, **each})
+                     for name, each in content.get(key, {}).items())
+
     return model.Definition(
         name=content.get('name'),
         text=yaml.safe_dump(content, sort_keys=False),
-        networks=tuple(_network(name, each)
-                       for name, each in networks.items()),
-        routers=tuple(
-            model.Router(name, tuple(each['networks']),
-                         each.get('external_network'))
-            for name, each in content.get('routers', {}).items()),
-        roles=tuple(_role(name, each, networks)
-                    for name, each in content['roles'].items()),
-        virtual_ips=tuple(
-            model.VirtualIp(name, each['network'], tuple(each['roles']),
-                            each.get('address'), each.get('floating_ip'))
-            for name, each in content.get('virtual_ips', {}).items()),
-        ports=tuple(model.Port(name, **each)
-                    for name, each in content.get('ports', {}).items()))
+        networks=parts('networks', _network),
+        routers=parts('routers', lambda each: _make(model.Router, each)),
+        roles=parts('roles', lambda each: _role(each, networks)),
+        virtual_ips=parts('virtual_ips',
+                          lambda each: _make(model.VirtualIp, each)),
+        ports=parts('ports', lambda each: _make(model.Port, each)))
 
 
-def _network(name, content):
-    return model.Network(
-        name, content.get('existing'),
-        tuple(map(_subnet, content.get('subnets', ()))),
-        content.get('mtu'), content.get('port_security', False),
-        tuple(content.get('provider', {}).items()),
-        content.get('physical_network'))
+def _make(part, content, **converted):
+    """Return a part of the model, whose fields are the keys of the file."""
+    return part(**{key: tuple(value) if isinstance(value, list) else value
+                   for key, value in {**content, **converted}.items()})
 
 
-def _subnet(content):
-    gateway = content.get('gateway')
-    pool = content.get('allocation_pool')
-    return model.Subnet(
-        content['cidr'], content.get('dhcp', False),
-        {False: '', True: None}.get(gateway, gateway),
-        tuple(content.get('dns', ())), pool and tuple(pool),
-        content.get('ipv6_mode'))
+def _network(content):
+    return _make(model.Network, content, subnets=[
+        _make(model.Subnet, each) for each in content.get('subnets', ())])
 
 
-def _role(name, content, networks):
-    kind = content.get('kind', model.BAREMETAL)
-    flavor = content['flavor']
-    nics = content.get('nics', ())
+def _role(content, networks):
+    flavor, nics = content['flavor'], content.get('nics', ())
     root = content.get('root_volume')
-    return model.Role(
-        name=name, kind=kind, count=content.get('count', 1),
+    # Ironic boots from the first one unless the file names others.
+    is_chosen = any('pxe' in nic for nic in nics)
+    return _make(
+        model.Role, content,
         flavor=(model.Flavor(flavor) if isinstance(flavor, str)
                 else model.Flavor(**flavor)),
-        # Ironic boots from the first one unless the file names others.
-        nics=tuple(_nic(each, networks.get(each['network'], {}), each.get(
-            'pxe', number == 0 and not any('pxe' in nic for nic in nics)))
-            for number, each in enumerate(nics)),
-        root_volume=root and model.Disk(root['size'], root.get('type')),
-        disks=tuple(
-            model.Disk(each['size'], each.get('type'), each.get('image'))
-            for each in content.get('disks', ())),
-        capabilities=tuple(content.get('capabilities', {}).items()),
-        **{key: content[key] for key in (
-            'boot_mode', 'image', 'availability_zone', 'server_group',
-            'hypervisor_type', 'key_name', 'user_data', 'config_drive',
-            'resource_class')
-            if key in content})
+        nics=[_nic({'pxe': number == 0 and not is_chosen, **nic}, networks)
+              for number, nic in enumerate(nics)],
+        root_volume=root and model.Disk(**root),
+        disks=[model.Disk(**disk) for disk in content.get('disks', ())])
 
 
-def _nic(content, network, pxe):
+def _nic(content, networks):
     # On a network of others a tenant may not choose.
-    mac = content.get('mac', 'cloud' if 'existing' in network else MAC_PREFIX)
-    return model.Nic(
-        network=content['network'],
-        mac_prefix=None if mac == 'cloud' else mac.lower(),
-        release_fixed_ip=content.get('fixed_ip') == 'release',
-        port_security=content.get('port_security'),
-        security_groups=tuple(content.get('security_groups', ())),
-        subports=tuple(model.Subport(**each)
-                       for each in content.get('trunk', ())),
-        allowed_address_pairs=tuple(content.get('allowed_address_pairs', ())),
-        floating_ip=content.get('floating_ip'), pxe=pxe)
+    is_theirs = 'existing' in networks.get(content['network'], {})
+    mac = content.get('mac', 'cloud' if is_theirs else MAC_PREFIX).lower()
+    return _make(
+        model.Nic, content, mac=None if mac == 'cloud' else mac,
+        trunk=[model.Subport(**each) for each in content.get('trunk', ())])

@@ -104,9 +104,9 @@ class Document:
             raise errors.DefinitionError('\n'.join(
                 sentence for _, sentence in sorted(self._mistakes)))
 
-    def check_schema(self, schema):
+    def check_schema(self, schema, formats):
         """Raise DefinitionError if the content does not fit a JSON schema."""
-        validator = jsonschema.Draft7Validator(schema)
+        validator = jsonschema.Draft7Validator(schema, format_checker=formats)
         for error in validator.iter_errors(self.content):
             where = tuple(error.absolute_path)
             if error.validator == 'additionalProperties':
@@ -143,4 +143,6 @@ def _sentence(error):
         return f'{value} is out of range: it has to be at {word} {wanted}'
     if error.validator == 'pattern':
         return f'{value!r} does not look like one ({wanted})'
+    if error.validator == 'format':
+        return str(error.cause)
     return error.message

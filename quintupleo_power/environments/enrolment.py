@@ -75,7 +75,7 @@ def _properties(role, number, bodies, resolved):
         'cpu_arch': known.get('hw_architecture')
                     or known.get('architecture') or DEFAULT_ARCHITECTURE,
         'capabilities': capabilities({'boot_mode': role.boot_mode,
-                                      **dict(role.capabilities)}),
+                                      **role.capabilities}),
         'root_device': root_device(known.get('hw_disk_bus'), root)}
 
 

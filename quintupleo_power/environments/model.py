@@ -8,21 +8,20 @@ BAREMETAL, SERVER = 'baremetal', 'server'
 # In the classes below, ``network``, ``networks`` and ``roles`` hold names of
 # the file; ``existing``, ``external_network``, ``floating_ip``, ``image`` and
 # ``security_groups`` hold UUIDs or names in the host cloud. None leaves the
-# choice to the host cloud.
+# choice to the host cloud. etc/quintupleo/environment.yaml.sample describes
+# the other fields, whose names are the keys of the file.
 
 
 @dataclasses.dataclass(frozen=True)
 class Subnet:
     """A subnet to create.
 
-    :ivar gateway: address; None for Neutron's choice, '' for no gateway.
-    :ivar allocation_pool: first and last address.
-    :ivar ipv6_mode: Neutron's ``ipv6_address_mode`` and ``ipv6_ra_mode``.
+    :ivar gateway: address; True for Neutron's choice, False for none.
     """
 
     cidr: str
     dhcp: bool = False
-    gateway: str | None = None
+    gateway: str | bool = True
     dns: tuple[str, ...] = ()
     allocation_pool: tuple[str, str] | None = None
     ipv6_mode: str | None = None
@@ -34,9 +33,6 @@ class Network:
 
     :ivar existing: None for one to create, to which all below but the last
         applies.
-    :ivar mtu: in bytes.
-    :ivar provider: Neutron's provider attributes, as pairs.
-    :ivar physical_network: Ironic's name of it, for enrolment.
     """
 
     name: str
@@ -44,7 +40,7 @@ class Network:
     subnets: tuple[Subnet, ...] = ()
     mtu: int | None = None
     port_security: bool = False
-    provider: tuple[tuple[str, object], ...] = ()
+    provider: dict = dataclasses.field(default_factory=dict)
     physical_network: str | None = None
 
 
@@ -73,14 +69,10 @@ class Flavor:
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """A volume of a server.
-
-    :ivar size: in GiB.
-    :ivar image: None for an empty volume.
-    """
+    """A volume of a server, with its size in GiB."""
 
     size: int
-    volume_type: str | None = None
+    type: str | None = None
     image: str | None = None
 
 
@@ -96,20 +88,17 @@ class Subport:
 class Nic:
     """A network interface of each server of a role.
 
-    :ivar mac_prefix: what its MAC address begins with.
-    :ivar release_fixed_ip: whether its addresses are released once the
-        server is built.
+    :ivar mac: what its MAC address begins with.
+    :ivar fixed_ip: 'keep', or 'release' once the server is built.
     :ivar port_security: None for what the network has.
-    :ivar allowed_address_pairs: further addresses that it may use.
-    :ivar pxe: whether Ironic boots from it.
     """
 
     network: str
-    mac_prefix: str | None
-    release_fixed_ip: bool = False
+    mac: str | None
+    fixed_ip: str = 'keep'
     port_security: bool | None = None
     security_groups: tuple[str, ...] = ()
-    subports: tuple[Subport, ...] = ()
+    trunk: tuple[Subport, ...] = ()
     allowed_address_pairs: tuple[str, ...] = ()
     floating_ip: str | None = None
     pxe: bool = False
@@ -120,18 +109,16 @@ class Role:
     """Servers that are alike.
 
     :ivar kind: BAREMETAL, which becomes nodes of Ironic, or SERVER.
-    :ivar boot_mode: 'bios' or 'uefi'.
     :ivar image: of the root disk; None for the empty one of the boot mode.
     :ivar root_volume: volume to boot from, None for a disk of the hypervisor.
     :ivar user_data: path of the user data of servers.
-    :ivar capabilities: of the nodes, beside the boot mode, as pairs.
     """
 
     name: str
-    kind: str
-    count: int
     flavor: Flavor
-    nics: tuple[Nic, ...]
+    kind: str = BAREMETAL
+    count: int = 1
+    nics: tuple[Nic, ...] = ()
     boot_mode: str = 'bios'
     image: str | None = None
     root_volume: Disk | None = None
@@ -143,7 +130,7 @@ class Role:
     user_data: str | None = None
     config_drive: bool = False
     resource_class: str | None = None
-    capabilities: tuple[tuple[str, str], ...] = ()
+    capabilities: dict = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,10 +146,7 @@ class VirtualIp:
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """A port for a server that is not part of it, such as an undercloud.
-
-    :ivar port_security: None for what the network has.
-    """
+    """A port for a server that is not part of it, such as an undercloud."""
 
     name: str
     network: str

@@ -68,7 +68,7 @@ class Networking:
     def _network(self, item, created):
         network = item.what
         attributes = {f'provider_{name}': value
-                      for name, value in network.provider}
+                      for name, value in network.provider.items()}
         if network.mtu:
             attributes['mtu'] = network.mtu
         return self._create(
@@ -78,11 +78,8 @@ class Networking:
     def _subnet(self, item, created):
         subnet = item.what
         attributes = {}
-        if subnet.gateway == '':
-            # openstacksdk leaves out what is None.
-            attributes['gateway_ip'] = None
-        elif subnet.gateway:
-            attributes['gateway_ip'] = subnet.gateway
+        if subnet.gateway is not True:
+            attributes['gateway_ip'] = subnet.gateway or None
         if subnet.allocation_pool:
             first, last = subnet.allocation_pool
             attributes['allocation_pools'] = [{'start': first, 'end': last}]
@@ -138,7 +135,7 @@ class Networking:
         return self._create_port(item, created, **attributes)
 
     def _port(self, item, created):
-        prefix = item.what.mac_prefix
+        prefix = item.what.mac
         attributes = self._port_attributes(item, created)
         for attempt in range(1, _ATTEMPTS + 1):
             if prefix:
@@ -190,7 +187,7 @@ class Networking:
                     plan.SUBPORT, *place, subport.segmentation_id)].id,
                 'segmentation_type': 'vlan',
                 'segmentation_id': subport.segmentation_id}
-                for subport in item.what.subports])
+                for subport in item.what.trunk])
 
     def _floating_ip(self, item, created):
         port = created[item.key.partition('.')[2]]

@@ -156,7 +156,7 @@ class _Plan:
         yield Item(port_key, nic, (*self._on(network), *shared), role,
                    network)
         subports = []
-        for subport in nic.subports:
+        for subport in nic.trunk:
             inner = self._networks[subport.network]
             subports.append(key(SUBPORT, role.name, number, place,
                                 subport.segmentation_id))

@@ -90,13 +90,18 @@ def require(found):
 
 
 def _compute(connection):
-    limits = connection.compute.get_limits().absolute
-    return {
-        'servers': (limits.instances_used, _limit(limits.instances)),
-        'vcpus': (limits.total_cores_used, _limit(limits.total_cores)),
-        'ram (MiB)': (limits.total_ram_used, _limit(limits.total_ram)),
-        'server groups': (limits.server_groups_used,
-                          _limit(limits.server_groups))}
+    return _absolute(connection.compute, {
+        'servers': ('instances_used', 'instances'),
+        'vcpus': ('total_cores_used', 'total_cores'),
+        'ram (MiB)': ('total_ram_used', 'total_ram'),
+        'server groups': ('server_groups_used', 'server_groups')})
+
+
+def _absolute(service, names):
+    """Return (used, limit) of a service by what they are of."""
+    limits = service.get_limits().absolute
+    return {what: (getattr(limits, used), _limit(getattr(limits, limit)))
+            for what, (used, limit) in names.items()}
 
 
 def _network(connection):
@@ -111,13 +116,10 @@ def _network(connection):
 def _volumes(connection):
     if not inventory.has_volumes(connection):
         return {}
-    limits = connection.block_storage.get_limits().absolute
-    return {
-        'volumes': (limits.total_volumes_used,
-                    _limit(limits.max_total_volumes)),
-        'volume storage (GiB)': (
-            limits.total_gigabytes_used,
-            _limit(limits.max_total_volume_gigabytes))}
+    return _absolute(connection.block_storage, {
+        'volumes': ('total_volumes_used', 'max_total_volumes'),
+        'volume storage (GiB)': ('total_gigabytes_used',
+                                 'max_total_volume_gigabytes')})
 
 
 def _limit(number):

@@ -157,8 +157,8 @@ class _Resolver:
                 'service: remove "root_volume" and "disks"')
             return
         for disk in disks:
-            if disk.volume_type:
-                self._find('volume type', disk.volume_type, where)
+            if disk.type:
+                self._find('volume type', disk.type, where)
             if disk.image:
                 self._find_id('image', disk.image, where)
 

@@ -4,6 +4,10 @@
 etc/quintupleo/environment.yaml.sample has an example of each key.
 """
 
+import ipaddress
+
+import jsonschema
+
 # Tags of what is made hold this name: Nova takes neither commas nor slashes,
 # and 60 characters at the most.
 ENVIRONMENT_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$'
@@ -11,7 +15,7 @@ ENVIRONMENT_PATTERN = '^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$'
 NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$'
 
 _TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
-_ADDRESS = {'type': 'string', 'pattern': r'^[0-9A-Fa-f.:]+$'}
+_ADDRESS = {'type': 'string', 'minLength': 1, 'format': 'address'}
 _BOOLEAN = {'type': 'boolean'}
 
 
@@ -34,9 +38,9 @@ def _list(items, **limits):
 
 
 _SUBNET = _object({
-    'cidr': _TEXT,
+    'cidr': {**_TEXT, 'format': 'subnet'},
     'dhcp': _BOOLEAN,
-    'gateway': {'type': ['string', 'boolean']},
+    'gateway': {'type': ['string', 'boolean'], 'format': 'address'},
     'dns': _list(_ADDRESS),
     'allocation_pool': _list(_ADDRESS, minItems=2, maxItems=2),
     'ipv6_mode': {'enum': ['slaac', 'dhcpv6-stateful', 'dhcpv6-stateless']},
@@ -72,7 +76,8 @@ _NIC = _object({
     'trunk': _list(_object({
         'network': _TEXT, 'segmentation_id': _count(1, 4094)},
         'network', 'segmentation_id'), minItems=1),
-    'allowed_address_pairs': _list(_TEXT, uniqueItems=True),
+    'allowed_address_pairs': _list({**_TEXT, 'format': 'addresses'},
+                                   uniqueItems=True),
     'floating_ip': _TEXT,
     'pxe': _BOOLEAN,
 }, 'network')
@@ -125,3 +130,17 @@ FILE = _object({
     'virtual_ips': _named(_VIRTUAL_IP),
     'ports': _named(_PORT),
 }, 'roles')
+
+FORMATS = jsonschema.FormatChecker(())
+
+
+def _check_format(name, parse):
+    """Make a format of the values that a function takes, if they are text."""
+    FORMATS.checks(name, ValueError)(lambda value: (
+        not isinstance(value, str) or not value or parse(value)))
+
+
+_check_format('address', ipaddress.ip_address)
+_check_format('subnet', ipaddress.ip_network)
+_check_format('addresses',
+              lambda text: ipaddress.ip_network(text, strict=False))

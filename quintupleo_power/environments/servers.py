@@ -59,8 +59,8 @@ class Servers:
             attributes['image_id'] = self._resolved.images[role.name].id
         elif disk.image:
             attributes['image_id'] = self._resolved.ids['image', disk.image]
-        if disk.volume_type:
-            attributes['volume_type'] = disk.volume_type
+        if disk.type:
+            attributes['volume_type'] = disk.type
         return self._create(
             item, self._connection.block_storage.create_volume,
             name=ownership.name(self._name, item.key), size=disk.size,

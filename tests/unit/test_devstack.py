@@ -92,7 +92,7 @@ def test_environment_of_this_devstack(make):
     assert [role.resource_class for role in found.roles] == ['baremetal'] * 2
     network, = found.networks
     subnet, = network.subnets
-    assert (subnet.cidr, subnet.gateway) == ('198.51.100.0/24', '')
+    assert (subnet.cidr, subnet.gateway) == ('198.51.100.0/24', False)
     port, = found.ports
     assert (port.name, port.address) == ('conductor', '198.51.100.1')
 
@@ -109,7 +109,7 @@ def test_environment_in_another_cloud(make):
     assert network.existing == 'provision'
     nic, = role.nics
     # Neutron's own choice is one that agents pass over.
-    assert nic.mac_prefix == '52:54:00'
+    assert nic.mac == '52:54:00'
     assert not found.ports
 
 

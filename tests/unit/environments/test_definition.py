@@ -65,11 +65,11 @@ class DefinitionTestCase(unittest.TestCase):
         self.assertEqual((2, 4096, 40), (found.flavor.vcpus, found.flavor.ram,
                                          found.flavor.disk))
         self.assertEqual(['52:54:00', None, '0a:00:27', None],
-                         [nic.mac_prefix for nic in found.nics])
+                         [nic.mac for nic in found.nics])
         self.assertEqual([True, False, False, False],
                          [nic.pxe for nic in found.nics])
         self.assertEqual([False, True, False, False],
-                         [nic.release_fixed_ip for nic in found.nics])
+                         [nic.fixed_ip == 'release' for nic in found.nics])
 
     def test_nic_for_pxe_is_chosen(self):
         nics = parse('''
@@ -91,7 +91,7 @@ class DefinitionTestCase(unittest.TestCase):
                 - {cidr: 192.0.2.0/24, gateway: 192.0.2.9}
             roles: {}
             ''').networks[0].subnets
-        self.assertEqual([None, '', '192.0.2.9'],
+        self.assertEqual([True, False, '192.0.2.9'],
                          [subnet.gateway for subnet in subnets])
 
     def test_parts_can_be_shared_in_the_file(self):
@@ -112,7 +112,7 @@ class DefinitionTestCase(unittest.TestCase):
                 nics: [{network: provision, mac: 52:54:01}]
             ''').roles[0]
         self.assertEqual(('2026-11-21', '52:54:01'),
-                         (found.name, found.nics[0].mac_prefix))
+                         (found.name, found.nics[0].mac))
 
     def test_unknown_key(self):
         self.assert_mistake(
@@ -187,6 +187,12 @@ class DefinitionTestCase(unittest.TestCase):
         self.assert_mistake(
             'networks: {one: {subnets: [{cidr: 192.0.2.1/24}]}}\nroles: {}',
             'networks.one.subnets[0].cidr', 'host bits')
+
+    def test_address_that_is_none(self):
+        self.assert_mistake(
+            'networks: {one: {subnets: [{cidr: 192.0.2.0/24, dns: [x]}]}}\n'
+            'roles: {}', "networks.one.subnets[0].dns[0]: 'x' does not "
+            'appear to be an IPv4 or IPv6 address')
 
     def test_ipv6_mode(self):
         self.assert_mistake(
