@@ -8,7 +8,10 @@ from quintupleo_power.host_cloud import project as host_project
 
 CREDENTIALS = 'credentials'
 COMPUTE, IMAGES, NETWORKS = 'compute API', 'image API', 'network API'
-VOLUMES = 'volume API'
+VOLUMES, RESCUE = 'volume API', 'rescue'
+# A policy cannot be read. What the project has already done proves that it
+# may; without a proof only a trial shows it.
+TRY = 'run this command with --try --flavor <flavor>'
 
 _ADMINISTRATORS = {'admin'}
 _READERS = {'reader'}
@@ -48,6 +51,12 @@ def checks(project: host_project.Project) -> list[results.Check]:
             'the identity service': facts[CREDENTIALS].clock,
             'Nova': project.clock()}, _judge_clocks, (COMPUTE,)),
     ]
+
+
+def rescue_check(project: host_project.Project) -> results.Check:
+    """Return the check of whether the project may rescue servers."""
+    return results.Check(RESCUE, lambda facts: project.has_rescued(),
+                         _judge_rescue, (COMPUTE,))
 
 
 def _judge_credentials(token):
@@ -121,3 +130,10 @@ def _judge_clocks(skews):
         f'{found}: tokens are used when they have run out',
         'let NTP set the clock of this machine, and tell the operator of the '
         'host cloud if it is theirs')
+
+
+def _judge_rescue(has_rescued):
+    if has_rescued:
+        return results.passed('servers of this project were rescued')
+    return results.warned('nothing shows whether this project may rescue '
+                          'servers', TRY)

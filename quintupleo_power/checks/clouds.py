@@ -20,12 +20,7 @@ class Cloud:
     def __init__(self, connection: openstack.connection.Connection,
                  title: str, compute: service.Service,
                  *others: service.Service):
-        """Use services.
-
-        :param title: the cloud's name in messages.
-        :param others: those of images, block storage and networks, as
-            :func:`host_cloud.connection.services` returns them.
-        """
+        """Use what :func:`host_cloud.connection.services` returns."""
         self.connection = connection
         self.compute = compute
         self.host = cloud.HostCloud(title, compute, *others)

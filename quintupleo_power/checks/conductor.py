@@ -107,26 +107,28 @@ def _judge_interfaces(conf):
 
 def _judge_times(conf):
     ours, ironic = conf[GROUP], conf.conductor
-    mistakes = {}
+    mistakes = []
     if ours.action_timeout <= CLEAN_SHUTDOWN:
-        mistakes[f'[{GROUP}]action_timeout is {ours.action_timeout} s, '
-                 'and a clean shutdown alone may take '
-                 f'{CLEAN_SHUTDOWN} s'] = f'set [{GROUP}]action_timeout to 300'
+        mistakes.append((
+            f'[{GROUP}]action_timeout is {ours.action_timeout} s, and a '
+            f'clean shutdown alone may take {CLEAN_SHUTDOWN} s',
+            f'set [{GROUP}]action_timeout to 300'))
     if 0 < ironic.sync_power_state_interval <= ours.server_list_max_age:
-        mistakes[f'a list of servers may be {ours.server_list_max_age:g} '
-                 'seconds old, which is no less than the time from one power '
-                 f'sync to the next ({ironic.sync_power_state_interval} s): '
-                 'changes are seen a pass late'] = (
+        mistakes.append((
+            f'a list of servers may be {ours.server_list_max_age:g} seconds '
+            'old, which is no less than the time from one power sync to the '
+            f'next ({ironic.sync_power_state_interval} s): changes are seen '
+            'a pass late',
             f'set [{GROUP}]server_list_max_age to less than '
-            '[conductor]sync_power_state_interval')
+            '[conductor]sync_power_state_interval'))
     if ironic.power_state_change_timeout < _SHORTEST_STATE_TIMEOUT:
-        mistakes['[conductor]power_state_change_timeout is '
-                 f'{ironic.power_state_change_timeout} s, and a host cloud '
-                 'may report 15 s late that a guest has switched itself '
-                 'off'] = 'set [conductor]power_state_change_timeout to 60'
+        mistakes.append((
+            '[conductor]power_state_change_timeout is '
+            f'{ironic.power_state_change_timeout} s, and a host cloud may '
+            'report 15 s late that a guest has switched itself off',
+            'set [conductor]power_state_change_timeout to 60'))
     if not mistakes:
         return results.passed(
             f'action_timeout {ours.action_timeout} s, '
             f'server_list_max_age {ours.server_list_max_age:g} s')
-    return results.warned('; '.join(mistakes),
-                          '; '.join(mistakes.values()))
+    return results.warned(*map('; '.join, zip(*mistakes, strict=True)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the images are there, and fit."""
 
+import functools
 from typing import Any
 
 from oslo_config import cfg
@@ -24,30 +25,24 @@ _REPLACE = _MAKE.replace('create', 'create --replace')
 
 
 def name(purpose: str, mode: str) -> str:
-    """Return the name of the check of an image.
-
-    :param purpose: RESCUE or EMPTY.
-    :param mode: 'bios' or 'uefi'.
-    """
+    """Return the name of the check of an image, RESCUE or EMPTY."""
     return f'{purpose} {mode}'
 
 
 def checks(project: host_project.Project) -> list[results.Check]:
     """Return the checks of the images that the driver uses."""
     return [
-        *(_check(project, RESCUE, mode, _judge_rescue) for mode in BOOT_MODES),
-        *(_check(project, EMPTY, mode, _judge_empty) for mode in BOOT_MODES),
-        results.Check('clean shutdown', _empty_images,
-                      _judge_shutdown, (access.IMAGES,))]
+        *(results.Check(name(purpose, mode),
+                        functools.partial(_both, project, purpose),
+                        functools.partial(judge, mode), (access.IMAGES,))
+          for purpose, judge in ((RESCUE, _judge_rescue),
+                                 (EMPTY, _judge_empty))
+          for mode in BOOT_MODES),
+        results.Check('clean shutdown', _empty_images, _judge_shutdown,
+                      (access.IMAGES,))]
 
 
-def _check(project, purpose, mode, judge):
-    return results.Check(
-        name(purpose, mode), lambda facts: _both(project, purpose),
-        lambda found: judge(mode, found), (access.IMAGES,))
-
-
-def _both(project, purpose):
+def _both(project, purpose, facts):
     """Return the image, or why it cannot be read, by boot mode."""
     found = {}
     for mode in BOOT_MODES:
@@ -114,7 +109,7 @@ def _empty_images(facts):
 def _judge_shutdown(read):
     found, action_timeout = read
     if not found:
-        return results.Verdict(results.SKIPPED, 'needs an empty image')
+        return results.skipped('needs an empty image')
     slow = {_title(image): shutdown(image.get('os_shutdown_timeout'))
             for image in found}
     slow = {title: seconds for title, seconds in slow.items() if seconds}

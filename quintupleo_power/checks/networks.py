@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether Ironic can provision on a network of the host cloud."""
+"""Whether Ironic can provision by networks and ports of the host cloud."""
 
 from quintupleo_power.checks import access
 from quintupleo_power.checks import results
+from quintupleo_power.host_cloud import ports as host_ports
 from quintupleo_power.host_cloud import project as host_project
+
+_EXTENSION = 'port-security'
 
 
 def checks(project: host_project.Project, reference: str
            ) -> list[results.Check]:
-    """Return the checks of a network.
-
-    :param reference: the network's UUID or name.
-    """
+    """Return the checks of a network, named by its UUID or name."""
     name = f'network {reference}'
     return [
         results.Check(name, lambda facts: project.network(reference),
@@ -51,3 +51,38 @@ def _judge_security(network):
         'on, and so on each port that does not say otherwise',
         f'run "openstack network set --disable-port-security {network.id}" '
         'before the ports are made')
+
+
+def port_checks(project: host_project.Project) -> list[results.Check]:
+    """Return the checks of which ports the project may have."""
+    need = (access.NETWORKS,)
+    return [
+        results.Check('port security', lambda facts: (
+            facts[access.NETWORKS], project.ports()), _judge_port_security,
+            need),
+        results.Check('MAC addresses', lambda facts: project.ports(),
+                      _judge_macs, need)]
+
+
+def _judge_port_security(read):
+    extensions, ports = read
+    if _EXTENSION not in extensions:
+        return results.warned(
+            'Neutron has no extension port-security, and filters what ports '
+            'send as it is configured',
+            "ask the host cloud's operator for ports that Ironic's DHCP "
+            'server reaches')
+    if any(port.security is False for port in ports):
+        return results.passed('the project has ports without it')
+    return results.warned('nothing shows whether this project may switch '
+                          'it off', access.TRY)
+
+
+def _judge_macs(ports):
+    if any(not host_ports.is_ignored(port.mac) for port in ports):
+        return results.passed('the project has ports whose addresses the '
+                              'agent takes')
+    return results.warned(
+        'nothing shows whether this project may choose MAC addresses; the '
+        f'agent passes over those that begin with {host_ports.IGNORED_MAC}, '
+        "as Neutron's own do", access.TRY)

@@ -24,34 +24,24 @@ def checks(project: host_project.Project,
     """Yield the checks of what the project's quota still allows.
 
     :param read_quota: returns what :func:`quota.read` does.
-    :param flavor: identifier or name of the flavor of a server to be made.
+    :param flavor: that of a server to be made.
     """
     if flavor:
         yield results.Check(FLAVOR, lambda facts: project.flavor(flavor),
                             judge_flavor, (access.COMPUTE,))
-    usage: dict = {}
+    needs = (access.CREDENTIALS, *([FLAVOR] if flavor else ()))
+    usage = functools.cache(lambda: {
+        **read_quota(), _IMAGES: project.image_usage() or (None, None)})
 
     def read(facts, what):
-        if not usage:
-            usage.update(read_quota())
-            images = project.image_usage()
-            if images:
-                usage[_IMAGES] = images
-        return quota.compare({what: _needed(what, facts.get(FLAVOR))},
-                             usage)[0]
+        found = facts.get(FLAVOR)
+        needed = found and {'vcpus': found.vcpus, 'ram (MiB)': found.ram}
+        return quota.compare({what: (needed or {}).get(what, 1)}, usage())[0]
 
     for what in _WANTED:
         yield results.Check(
             f'quota: {what}', functools.partial(read, what=what),
-            lambda cost: _judge_quota(cost, is_wanted=bool(flavor)),
-            (access.CREDENTIALS, *([FLAVOR] if flavor else ())))
-
-
-def _needed(what, flavor):
-    """Return what one more server takes."""
-    if flavor is None:
-        return 1
-    return {'vcpus': flavor.vcpus, 'ram (MiB)': flavor.ram}.get(what, 1)
+            lambda cost: _judge_quota(cost, is_wanted=bool(flavor)), needs)
 
 
 def judge_flavor(flavor: flavors.Flavor) -> results.Verdict:

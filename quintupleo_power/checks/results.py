@@ -3,6 +3,7 @@
 
 from collections import abc
 import dataclasses
+import functools
 from typing import Any
 
 PASS, WARN, FAIL, SKIPPED = 'pass', 'warn', 'fail', 'skipped'
@@ -10,31 +11,18 @@ PASS, WARN, FAIL, SKIPPED = 'pass', 'warn', 'fail', 'skipped'
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What a check comes to.
-
-    :ivar result: PASS, WARN, FAIL or SKIPPED.
-    :ivar found: what there is.
-    :ivar advice: what to do; empty if there is nothing to do.
-    """
+    """What a check comes to: a result, what there is and what to do."""
 
     result: str
     found: str
     advice: str = ''
 
 
-def passed(found: str) -> Verdict:
-    """Return that something is as it should be."""
-    return Verdict(PASS, found)
-
-
-def warned(found: str, advice: str) -> Verdict:
-    """Return that something may be in the way."""
-    return Verdict(WARN, found, advice)
-
-
-def failed(found: str, advice: str) -> Verdict:
-    """Return that something is in the way."""
-    return Verdict(FAIL, found, advice)
+# As it should be; perhaps in the way; in the way.
+passed = functools.partial(Verdict, PASS)
+warned = functools.partial(Verdict, WARN)
+failed = functools.partial(Verdict, FAIL)
+skipped = functools.partial(Verdict, SKIPPED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +40,3 @@ class Check:
     read: abc.Callable[[dict], Any]
     judge: abc.Callable[[Any], Verdict]
     needs: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Finding:
-    """The verdict of the check of a name."""
-
-    check: str
-    verdict: Verdict

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All checks in their order, for one cloud."""
 
+import argparse
 from collections import abc
-import dataclasses
 
 from oslo_config import cfg
 
@@ -11,7 +11,6 @@ from quintupleo_power.checks import clouds
 from quintupleo_power.checks import conductor
 from quintupleo_power.checks import images
 from quintupleo_power.checks import networks
-from quintupleo_power.checks import permissions
 from quintupleo_power.checks import quotas
 from quintupleo_power.checks import results
 from quintupleo_power.checks import servers
@@ -56,28 +55,16 @@ _ADVICE = {
 _ERRORS = (errors.HostCloudError, env_errors.EnvironmentsError,
            transitions.Refused, *env_errors.CLOUD_ERRORS)
 
-
-@dataclasses.dataclass(frozen=True)
-class Wishes:
-    """What is to be checked beside the cloud itself.
-
-    :ivar flavor: identifier or name of the servers' flavor, or None.
-    :ivar servers: UUIDs or names of servers.
-    :ivar networks: UUIDs or names of networks.
-    :ivar environments: names of environments, whose servers are checked.
-    """
-
-    flavor: str | None = None
-    servers: abc.Sequence[str] = ()
-    networks: abc.Sequence[str] = ()
-    environments: abc.Sequence[str] = ()
+Verdicts = abc.Iterator[tuple[str, results.Verdict]]
 
 
-def run(target: clouds.Cloud | clouds.NoCloud, wishes: Wishes,
+def run(target: clouds.Cloud | clouds.NoCloud, wishes: argparse.Namespace,
         settings: cfg.ConfigOpts | None = None,
-        trial: trials.Trial | None = None) -> abc.Iterator[results.Finding]:
+        trial: trials.Trial | None = None) -> Verdicts:
     """Check a cloud.
 
+    :param wishes: what to check beside the cloud itself: flavor, servers,
+        networks and environments, as the command's options.
     :param settings: configuration of a conductor, to check that, too.
     :param trial: None to change nothing.
     """
@@ -85,21 +72,20 @@ def run(target: clouds.Cloud | clouds.NoCloud, wishes: Wishes,
     return run_checks(_checks(target, wishes, settings, trial, facts), facts)
 
 
-def run_checks(checks: abc.Iterable[results.Check], facts: dict
-               ) -> abc.Iterator[results.Finding]:
+def run_checks(checks: abc.Iterable[results.Check], facts: dict) -> Verdicts:
     """Make checks; a check that fails skips those that need it.
 
     :param facts: gets what was read, by the checks' names.
+    :returns: the verdicts, with the checks' names.
     """
     lacking = set()
     for check in checks:
         missing = [name for name in check.needs if name in lacking]
-        verdict = (results.Verdict(results.SKIPPED,
-                                   f'needs {" and ".join(missing)}')
+        verdict = (results.skipped(f'needs {" and ".join(missing)}')
                    if missing else _judge(check, facts))
         if verdict.result in (results.FAIL, results.SKIPPED):
             lacking.add(check.name)
-        yield results.Finding(check.name, verdict)
+        yield check.name, verdict
 
 
 def _judge(check, facts):
@@ -132,9 +118,9 @@ def _checks(target, wishes, settings, trial, facts):
     if trial:
         yield from trial.checks()
     else:
-        yield permissions.rescue_check(project)
+        yield access.rescue_check(project)
     # What the trial has made is a proof, too.
-    yield from permissions.port_checks(project)
+    yield from networks.port_checks(project)
     for reference in wishes.networks:
         yield from networks.checks(project, reference)
     for reference in wishes.servers:

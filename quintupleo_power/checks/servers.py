@@ -41,9 +41,8 @@ def checks(project: host_project.Project, host: cloud.HostCloud,
         results.Check(f'{name}: network boot',
                       lambda facts: _network_boot(host, facts[name]),
                       _judge_network_boot, (name, access.IMAGES)),
-        results.Check(f'{name}: flavor', lambda facts: (
-            host.capabilities.flavor(facts[name]),
-            _root_disk(host.capabilities, facts[name])), _judge_flavor, need),
+        results.Check(f'{name}: flavor', lambda facts: _flavor(
+            host.capabilities, facts[name]), _judge_flavor, need),
         results.Check(f'{name}: clean shutdown', lambda facts: (
             facts[name].image_id is not None,
             host.capabilities.shutdown_timeout(facts[name])),
@@ -58,11 +57,7 @@ def checks(project: host_project.Project, host: cloud.HostCloud,
 def console_check(host: cloud.HostCloud, name: str,
                   server: abc.Callable[[dict], servers.Server]
                   ) -> results.Check:
-    """Return the check of a server's consoles.
-
-    :param name: name of the check that has read the server.
-    :param server: function from what was read to the server.
-    """
+    """Return the check of the consoles of a server, read by another check."""
     return results.Check(f'{name}: console', lambda facts: _console_types(
         host, server(facts)), _judge_consoles, (name,))
 
@@ -83,8 +78,10 @@ def _network_boot(host, server):
     return None, mode, image
 
 
-def _root_disk(capabilities, server):
-    return capabilities.root_disk(server, capabilities.flavor(server))
+def _flavor(capabilities, server):
+    """Return (the server's flavor, the size of its root disk)."""
+    flavor = capabilities.flavor(server)
+    return flavor, capabilities.root_disk(server, flavor)
 
 
 def _console_types(host, server):
@@ -172,7 +169,7 @@ def _judge_macs(ports):
 
 def _judge_security(ports):
     if not ports:
-        return results.Verdict(results.SKIPPED, 'it has no network card')
+        return results.skipped('it has no network card')
     filtered = [port for port in ports if port.security]
     advice = '; '.join(
         'run "openstack port set --no-security-group '

@@ -5,10 +5,9 @@ import json
 import secrets
 import time
 
-import openstack
-
+from quintupleo_power.checks import access
+from quintupleo_power.checks import clouds
 from quintupleo_power.checks import images
-from quintupleo_power.checks import permissions
 from quintupleo_power.checks import quotas
 from quintupleo_power.checks import results
 from quintupleo_power.checks import servers
@@ -18,10 +17,8 @@ from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.environments import operations
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
-from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
-from quintupleo_power.host_cloud import service
 from quintupleo_power import transitions
 
 SERVER, POWER, LOG, REMOVAL = (
@@ -44,26 +41,21 @@ roles:
 class Trial:
     """A server to try things with, gone when its context ends."""
 
-    def __init__(self, connection: openstack.connection.Connection,
-                 compute: service.Service, host: cloud.HostCloud,
-                 flavor: str, shown: progress.Progress,
+    def __init__(self, target: clouds.Cloud, flavor: str,
+                 shown: progress.Progress,
                  timeout: float = environment.TIMEOUT):
-        """Prepare; nothing is made yet.
-
-        :param flavor: identifier or name of the server's flavor.
-        :param timeout: seconds to wait for each thing.
-        """
+        """Prepare to wait so many seconds for each thing; make nothing."""
         self.name = f'quintupleo-check-{secrets.token_hex(4)}'
-        self._connection = connection
-        self._host = host
+        self._connection = target.connection
+        self._host = target.host
         self._flavor = flavor
         self._shown = shown
         self._timeout = timeout
-        self._operations = operations.Operations(compute, timeout)
+        self._operations = operations.Operations(target.compute, timeout)
         self._may_be_there = False
 
     def __enter__(self):
-        """Begin; nothing is made yet."""
+        """Make nothing yet."""
         return self
 
     def __exit__(self, *exc_info):
@@ -83,19 +75,28 @@ class Trial:
         :meth:`removal` comes after all that reads the server from outside.
         """
         need = (SERVER,)
+
+        def server(facts):
+            return self._host.servers.get(facts[SERVER])
+
         return [
-            results.Check(SERVER, self._make, _judge_made, (
+            results.Check(SERVER, self._make, lambda made: results.passed(
+                f'server {made}, with a network without DHCP and port '
+                'security and a MAC address that was chosen'), (
                 images.name(images.RESCUE, host_images.BIOS),
                 images.name(images.EMPTY, host_images.BIOS),
                 quotas.FLAVOR)),
-            results.Check(POWER, self._switch, _judge_power, need),
-            servers.console_check(self._host, SERVER, lambda facts:
-                                  self._host.servers.get(facts[SERVER])),
-            results.Check(LOG, lambda facts: self._host.consoles.log(
-                self._host.servers.get(facts[SERVER])), _judge_log, need),
-            results.Check(permissions.RESCUE, self._rescue, _judge_rescue,
-                          (SERVER, POWER)),
-        ]
+            results.Check(POWER, self._switch, lambda seconds: results.passed(
+                f'on, off and on again in {seconds:.1f} s'), need),
+            servers.console_check(self._host, SERVER, server),
+            # It may well be empty so early.
+            results.Check(
+                LOG, lambda facts: self._host.consoles.log(server(facts)),
+                lambda text: results.passed(f'{len(text)} characters'), need),
+            results.Check(
+                access.RESCUE, self._rescue, lambda seconds: results.passed(
+                    'rescued in %.1f s, unrescued in %.1f s' % seconds),
+                (SERVER, POWER))]
 
     def removal(self) -> results.Check:
         """Return the check of whether all of it can be removed."""
@@ -169,22 +170,3 @@ def _mode(facts):
 
 def _image(facts, purpose, mode):
     return facts[images.name(purpose, mode)][mode]['id']
-
-
-def _judge_made(server_id):
-    return results.passed(
-        f'server {server_id}, with a network without DHCP and port security '
-        'and a MAC address that was chosen')
-
-
-def _judge_power(seconds):
-    return results.passed(f'on, off and on again in {seconds:.1f} s')
-
-
-def _judge_log(text):
-    # It may well be empty so early.
-    return results.passed(f'{len(text)} characters')
-
-
-def _judge_rescue(seconds):
-    return results.passed('rescued in %.1f s, unrescued in %.1f s' % seconds)

@@ -74,11 +74,11 @@ class Check(command.Lister):
         target = (clouds.of_conductor() if settings
                   else clouds.of_user(self._connect))
         found = self._found(target, settings, parsed_args)
-        self._has_failed = any(each.verdict.result == results.FAIL
-                               for each in found)
+        self._has_failed = any(verdict.result == results.FAIL
+                               for _, verdict in found)
         return ('Check', 'Result', 'Found', 'What To Do'), [
-            (each.check, each.verdict.result, each.verdict.found,
-             each.verdict.advice) for each in found]
+            (name, verdict.result, verdict.found, verdict.advice)
+            for name, verdict in found]
 
     def run(self, parsed_args):
         """Run the command, and return 1 if a check failed, else 0."""
@@ -102,16 +102,13 @@ class Check(command.Lister):
                 cloud=options.cloud, argparse=options))
 
     def _found(self, target, settings, parsed_args):
-        wishes = runner.Wishes(
-            parsed_args.flavor, parsed_args.servers, parsed_args.networks,
-            parsed_args.environments)
         shown = progress.Progress(sys.stderr)
-        tried = (trial.Trial(target.connection, target.compute, target.host,
-                             parsed_args.flavor, shown, parsed_args.timeout)
+        tried = (trial.Trial(target, parsed_args.flavor, shown,
+                             parsed_args.timeout)
                  if parsed_args.is_trial and target.connection else None)
         try:
             with tried or contextlib.nullcontext():
-                return list(runner.run(target, wishes, settings, tried))
+                return list(runner.run(target, parsed_args, settings, tried))
         except errors.EnvironmentsError as exc:
             raise exceptions.CommandError(str(exc))
         except KeyboardInterrupt:

@@ -78,8 +78,8 @@ class OrderTestCase(unittest.TestCase):
         self.assertEqual(
             [('a', 'fail', 'one; two'), ('b', 'skipped', 'needs a'),
              ('c', 'skipped', 'needs b'), ('d', 'pass', 'x')],
-            [(each.check, each.verdict.result, each.verdict.found)
-             for each in found])
+            [(name, verdict.result, verdict.found)
+             for name, verdict in found])
 
     def test_mistakes_of_our_own_are_not_results(self):
         with self.assertRaises(ZeroDivisionError):

@@ -192,7 +192,6 @@ class TrialTestCase(base.CommandTestCase,
     def test_trial_that_made_nothing_removes_nothing(self):
         target = self.target()
         cfg.CONF.reset()
-        with trial.Trial(target.connection, target.compute, target.host,
-                         'tiny', progress.Progress(io.StringIO())):
+        with trial.Trial(target, 'tiny', progress.Progress(io.StringIO())):
             pass
         self.assertEqual(0, self.cloud.changes)
