@@ -17,13 +17,13 @@ _PLANS = 5
 
 
 class Operations:
-    """Carries requests out with the servers of one project."""
+    """Carries requests out with the servers of one project.
+
+    All methods raise Refused or HostCloudError.
+    """
 
     def __init__(self, compute, timeout):
-        """Use a compute service.
-
-        :param timeout: seconds that one request may take.
-        """
+        """Use a compute service; one request may take so many seconds."""
         self._compute = compute
         self._timeout = timeout
         self._actions = actions.Actions(
@@ -31,37 +31,30 @@ class Operations:
 
     def read(self, server_id):
         """Return a :class:`host_cloud.servers.Server` without a task."""
-        return self._read(server_id, time.monotonic() + self._timeout)
+        return self._act(server_id, lambda state: (), self._deadline())
 
     def stop(self, server_id):
-        """Bring a server to where a snapshot of it can be created.
-
-        :returns: the :class:`host_cloud.servers.Server`.
-        :raises: Refused or HostCloudError.
-        """
+        """Bring a server to where a snapshot can be created; return it."""
         return self._repeat(server_id, lambda state: transitions.plan(
             state, transitions.Request.SNAPSHOT,
             transitions.Device.DISK)[:-1])
 
     def run(self, server_id, request, argument=None,
             device=transitions.Device.DISK):
-        """Carry a request out.
+        """Carry a request out, and return the server.
 
-        :param request: a :class:`transitions.Request`.
         :param argument: see :meth:`host_cloud.actions.Actions.send`.
         :param device: the :class:`transitions.Device` to boot from.
-        :returns: the :class:`host_cloud.servers.Server` afterwards.
-        :raises: Refused or HostCloudError.
         """
         return self._repeat(
             server_id, lambda state: transitions.plan(state, request, device),
             argument)
 
     def _repeat(self, server_id, plan, argument=None):
-        deadline = time.monotonic() + self._timeout
+        deadline = self._deadline()
         for number in range(_PLANS):
             try:
-                return self._once(server_id, plan, argument, deadline)
+                return self._act(server_id, plan, deadline, argument)
             except errors.PLAN_AGAIN as exc:
                 pause = max(_INTERVAL * number, exc.retry_after)
                 if (number == _PLANS - 1
@@ -69,12 +62,13 @@ class Operations:
                     raise
             time.sleep(pause)
 
-    def _once(self, server_id, plan, argument, deadline):
-        server = self._read(server_id, deadline)
+    def _deadline(self):
+        return time.monotonic() + self._timeout
+
+    def _act(self, server_id, plan, deadline, argument=None):
+        """Run the actions that a plan has for a server's state."""
+        server = self._actions.settle(
+            servers.read(self._compute, server_id), deadline)
         for action in plan(server.state):
             server = self._actions.run(server, action, deadline, argument)
         return server
-
-    def _read(self, server_id, deadline):
-        return self._actions.settle(
-            servers.read(self._compute, server_id), deadline)

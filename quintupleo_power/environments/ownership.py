@@ -50,10 +50,8 @@ def name(environment, key):
 
 def parse_metadata(found):
     """Return (environment, key) of metadata, or None."""
-    found = found or {}
-    if ENVIRONMENT in found and KEY in found:
-        return found[ENVIRONMENT], found[KEY]
-    return None
+    owner = tuple((found or {}).get(name) for name in (ENVIRONMENT, KEY))
+    return None if None in owner else owner
 
 
 def parse_description(found):

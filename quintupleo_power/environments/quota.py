@@ -24,8 +24,7 @@ class Cost:
 
     :ivar what: its name, with the unit.
     :ivar used: what the project uses, None if the cloud does not show it.
-    :ivar limit: the quota; None for no limit, or if the cloud does not show
-        it.
+    :ivar limit: None for no limit, or if the cloud does not show it.
     """
 
     what: str
@@ -70,10 +69,7 @@ def read(connection, retrier):
 
 
 def compare(wanted, known):
-    """Return a :class:`Cost` for each of the numbers that are wanted.
-
-    :param known: what :func:`read` returns.
-    """
+    """Return a :class:`Cost` for each number, by what :func:`read` returns."""
     return [Cost(what, number, *known.get(what, (None, None)))
             for what, number in wanted.items()]
 

@@ -58,13 +58,14 @@ class EnvironmentSnapshot:
 
 
 class EnvironmentSnapshots:
-    """The snapshots of environments in one project."""
+    """The snapshots of environments in one project.
+
+    All methods raise EnvironmentsError or HostCloudError; the servers that
+    they take are lists of :class:`inventory.Resource`.
+    """
 
     def __init__(self, services, progress, timeout=TIMEOUT):
-        """Use what :func:`host_cloud.sdk.services` returns.
-
-        :param timeout: seconds to wait for one server.
-        """
+        """Use host_cloud.sdk.services; wait so many seconds for a server."""
         self._compute = services[0]
         self._snapshots = server_snapshots.Snapshots(*services)
         self._operations = operations.Operations(self._compute, timeout)
@@ -98,14 +99,10 @@ class EnvironmentSnapshots:
         """Create a snapshot, all of it or nothing.
 
         Servers that run are stopped for it, and started at the end.
-
-        :param servers: list of :class:`inventory.Resource`.
-        :raises: EnvironmentsError or HostCloudError.
         """
         self._remove_incomplete(environment, name)
-        states = {}
-        self._each(servers, lambda each: states.update({
-            each: self._operations.read(each.id)}))
+        states = self._each(servers,
+                            lambda each: self._operations.read(each.id))
         self._each(servers, lambda each: self._snapshots.prepare(
             states[each], name))
         running = [each for each in servers if transitions.situation(
@@ -117,9 +114,7 @@ class EnvironmentSnapshots:
             self._stop_and_take(environment, name, servers, running)
         except BaseException:
             # The user's interrupt, too: a part of a snapshot is of no use.
-            rest = self._find(environment, name)
-            if rest:
-                self._remove(rest)
+            self.delete(environment, name)
             raise
         finally:
             self._start(running)
@@ -138,9 +133,8 @@ class EnvironmentSnapshots:
             self._remove(existing)
 
     def _stop_and_take(self, environment, name, servers, running):
-        stopped = {}
-        self._each(servers, lambda each: stopped.update({
-            each: self._operations.stop(each.id)}), _STOPPED)
+        stopped = self._each(
+            servers, lambda each: self._operations.stop(each.id), _STOPPED)
         self._each(servers, lambda each: self._take(
             stopped[each], name, **{
                 **ownership.metadata(environment, each.key),
@@ -179,30 +173,28 @@ class EnvironmentSnapshots:
     def restore(self, environment, name, servers, start=False):
         """Restore an environment's servers from a snapshot, switched off.
 
-        :param servers: list of :class:`inventory.Resource`.
         :param start: whether to start those that ran at that moment.
-        :raises: EnvironmentsError or HostCloudError.
         """
-        snapshot = self._require(environment, name)
+        snapshots = self._require(environment, name).snapshots
         by_key = {each.key: each for each in servers}
-        missing = sorted(set(snapshot.snapshots) - set(by_key))
+        missing = sorted(set(snapshots) - set(by_key))
         if missing:
             raise errors.EnvironmentsError(
                 f'Environment "{environment}" lacks '
                 f'{", ".join(missing)} of snapshot "{name}": "openstack '
                 'quintupleo environment scale" or "create" makes servers')
-        for key in sorted(set(by_key) - set(snapshot.snapshots)):
+        for key in sorted(set(by_key) - set(snapshots)):
             self._progress.note(f'{by_key[key].body.name} is not in snapshot '
                                 f'"{name}" and stays as it is')
-        wanted = [by_key[key] for key in snapshot.snapshots]
-        ran = [each for each in wanted if start and snapshot.snapshots[
-            each.key].properties.get(_RAN) == _YES]
+        wanted = [by_key[key] for key in snapshots]
+        ran = [each for each in wanted if start
+               and snapshots[each.key].properties.get(_RAN) == _YES]
         self._each(wanted, lambda each: self._check(
-            each, snapshot.snapshots[each.key]))
+            each, snapshots[each.key]))
         self._progress.begin('restore', {
             _RESTORED: len(wanted), _STARTED: len(ran)})
         self._each(wanted, lambda each: self._restore(
-            each.id, snapshot.snapshots[each.key]), _RESTORED)
+            each.id, snapshots[each.key]), _RESTORED)
         self._start(ran)
 
     def _check(self, resource, snapshot):
@@ -242,7 +234,7 @@ class EnvironmentSnapshots:
     def _remove(self, snapshot):
         members = snapshot.snapshots
         self._progress.begin('removing', {_REMOVED: len(members)})
-        self._run([(key, key, each) for key, each in members.items()],
+        self._run({each: key for key, each in members.items()},
                   self._snapshots.delete, _REMOVED)
 
     def _find(self, environment, name):
@@ -250,12 +242,12 @@ class EnvironmentSnapshots:
                      if each.name == name), None)
 
     def _require(self, environment, name):
-        known = self.all(environment)
-        found = next((each for each in known if each.name == name), None)
+        found = self._find(environment, name)
         if found is None:
             raise errors.EnvironmentsError(
                 f'Environment "{environment}" has no snapshot "{name}"; it '
-                'has ' + (', '.join(each.name for each in known) or 'none'))
+                'has ' + (', '.join(each.name for each
+                                    in self.all(environment)) or 'none'))
         if not found.is_complete:
             raise errors.EnvironmentsError(
                 f'Snapshot "{name}" of environment "{environment}" is not '
@@ -264,24 +256,26 @@ class EnvironmentSnapshots:
 
     def _each(self, servers, function, title=None):
         """Call a function with each server, with all at the same time."""
-        self._run([(each.key, each.body.name, each) for each in servers],
-                  function, title)
+        return self._run({each: each.body.name for each in servers},
+                         function, title)
 
-    def _run(self, calls, function, title=None):
+    def _run(self, names, function, title=None):
         """Call a function with several arguments at the same time.
 
-        :param calls: list of (key, name in errors, argument).
+        :param names: dict of the arguments' names in errors.
+        :returns: dict of the results by argument.
         """
+        results = {}
+
+        def call(argument):
+            try:
+                results[argument] = function(argument)
+            except (host_errors.HostCloudError, transitions.Refused) as exc:
+                raise errors.EnvironmentsError(f'{names[argument]}: {exc}')
+
         task_graph.run(
-            [task_graph.Task(key, functools.partial(
-                _named, name, function, argument))
-             for key, name, argument in calls],
+            [task_graph.Task(each.id, functools.partial(call, each))
+             for each in names],
             threading.Event(),
             (lambda task: self._progress.done(title)) if title else None)
-
-
-def _named(name, function, argument):
-    try:
-        return function(argument)
-    except (host_errors.HostCloudError, transitions.Refused) as exc:
-        raise errors.EnvironmentsError(f'{name}: {exc}')
+        return results

@@ -16,7 +16,6 @@ class Task:
     """Something to do.
 
     :ivar name: unique name, which errors and ``after`` use.
-    :ivar action: function without arguments.
     :ivar after: names of the tasks to end before; those that are not in the
         same run count as ended.
     """
