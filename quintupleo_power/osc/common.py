@@ -9,6 +9,7 @@ import sys
 
 from cliff import columns
 import openstack
+from osc_lib.command import command
 from osc_lib import exceptions
 from osc_lib.i18n import _
 
@@ -52,11 +53,7 @@ def environments(app, parsed_args, interrupted=RESUMED):
 
 
 def argument_type(pattern, expected, convert=str):
-    """Return a type for argparse.
-
-    :param pattern: regular expression of what is valid.
-    :param expected: what is valid, for the error.
-    """
+    """Return a type for argparse; errors say what is expected."""
     def parse(text):
         if not re.fullmatch(pattern, text):
             raise argparse.ArgumentTypeError(
@@ -67,6 +64,16 @@ def argument_type(pattern, expected, convert=str):
 
 
 _positive_int = argument_type('0*[1-9][0-9]*', 'an integer from 1 on', int)
+
+
+class OfEnvironment(command.Command):
+    """A command for one environment, which is its first argument."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        return parser
 
 
 def add_concurrency_option(parser):
@@ -103,12 +110,7 @@ def add_enrolment_options(parser):
 
 
 def enroll(app, parsed_args, found, described, refuse_enrolled=False):
-    """Enroll nodes, or write them to a file, as the options say.
-
-    :param found: the Environments.
-    :param described: the nodes.
-    :returns: (names of the columns, rows).
-    """
+    """Enroll nodes, or write them to a file; return columns and rows."""
     if parsed_args.output:
         _write(app, parsed_args.output, {'nodes': described})
         return ('Name', 'Server'), [

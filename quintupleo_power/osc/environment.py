@@ -164,13 +164,8 @@ class ListEnvironments(command.Lister):
                  len(each.all(plan.SERVER))) for each in environments.all()])
 
 
-class ShowEnvironment(command.ShowOne):
+class ShowEnvironment(common.OfEnvironment, command.ShowOne):
     _description = _('Show an environment.')
-
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='<name>', help=_('Its name'))
-        return parser
 
     def take_action(self, parsed_args):
         with common.environments(self.app, parsed_args) as environments:
@@ -238,7 +233,7 @@ class DeleteEnvironment(command.Command):
             raise errors.EnvironmentsError('\n'.join(problems))
 
 
-class ScaleEnvironment(command.ShowOne):
+class ScaleEnvironment(common.OfEnvironment, command.ShowOne):
     _description = _(
         'Give a role of an environment another number of servers. Those with '
         'the highest numbers go first: take their nodes out of Ironic '
@@ -246,8 +241,6 @@ class ScaleEnvironment(command.ShowOne):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='<name>',
-                            help=_("The environment's name"))
         parser.add_argument('role', metavar='<role>',
                             help=_("The role's name"))
         parser.add_argument('count', metavar='<count>', type=_count,
@@ -262,15 +255,13 @@ class ScaleEnvironment(command.ShowOne):
                 parsed_args.wait))
 
 
-class EnrollEnvironment(command.Lister):
+class EnrollEnvironment(common.OfEnvironment, command.Lister):
     _description = _(
         'Make the servers of an environment nodes of an Ironic, each once, '
         'or write a file for "openstack baremetal create".')
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='<name>',
-                            help=_("The environment's name"))
         common.add_enrolment_options(parser)
         return parser
 

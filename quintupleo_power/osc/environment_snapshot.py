@@ -15,13 +15,11 @@ _snapshot_name = common.argument_type(
     'underscores')
 
 
-class _SnapshotCommand(command.Command):
+class _SnapshotCommand(common.OfEnvironment):
     """A command for one snapshot of one environment."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='<name>',
-                            help=_("The environment's name"))
         parser.add_argument('snapshot', metavar='<snapshot>',
                             type=_snapshot_name,
                             help=_("The snapshot's name"))
@@ -81,15 +79,13 @@ class ListSnapshots(command.Lister):
                 for each in environments.list_snapshots(parsed_args.name)])
 
 
-class DeleteSnapshots(command.Command):
+class DeleteSnapshots(common.OfEnvironment):
     _description = _(
         'Remove snapshots of an environment. It is not an error if one does '
         'not exist.')
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='<name>',
-                            help=_("The environment's name"))
         parser.add_argument(
             'snapshots', metavar='<snapshot>', nargs='+',
             type=_snapshot_name, help=_("The snapshot's name; may be "
