@@ -11,12 +11,11 @@ from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
+from quintupleo_power.environments import schema
 from quintupleo_power.environments import servers
 from quintupleo_power.environments import task_graph
 
-_NEUTRON = (plan.NETWORK, plan.SUBNET, plan.ROUTER, plan.INTERFACE,
-            plan.VIRTUAL_IP, plan.PORT, plan.SUBPORT, plan.TRUNK,
-            plan.FLOATING_IP)
+_NEUTRON = {*plan.KINDS} - {plan.GROUP, plan.VOLUME, plan.SERVER}
 # Tasks for a server that exists, and for what it has lost.
 COMPLETE, ATTACH = 'complete', 'attach'
 _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
@@ -26,12 +25,7 @@ class Builder:
     """Builds one environment."""
 
     def __init__(self, inventory, resolved, stored, progress, timeout):
-        """Use a project; send no request yet.
-
-        :param resolved: the :class:`resolver.Resolved`.
-        :param stored: the :class:`store.StoredEnvironment`.
-        :param timeout: seconds to wait for one server or volume.
-        """
+        """Use a project; wait so many seconds for one server or volume."""
         self._nova = inventory.connection.compute
         self._retrier = inventory.retrier
         self._progress = progress
@@ -44,11 +38,10 @@ class Builder:
         self._created = {}
 
     def build(self, resources, wait):
-        """Create what is missing.
+        """Create what is missing, or raise EnvironmentsError.
 
         :param resources: list of :class:`inventory.Resource` that exist.
         :param wait: whether to wait for servers, and complete them.
-        :raises: EnvironmentsError.
         """
         self._adopt(resources)
         tasks = [task for item in self._items.values()
@@ -112,7 +105,7 @@ class Builder:
     def _complete(self, item):
         """Wait for a server, and bring it to what its role wants."""
         server = self._servers.wait_built(self._created[item.key].id)
-        if servers.is_baremetal(item):
+        if item.role.kind == schema.BAREMETAL:
             self._servers.stop(server)
         for key in item.after:
             self._release_addresses(key)
@@ -169,8 +162,6 @@ def is_complete(definition, resources):
 
 def _lost(items, resources):
     """Return the ports and volumes that completed servers have lost.
-
-    Somebody may have deleted or detached them.
 
     :returns: dict of the UUID of the server by the key of what it lacks.
     """

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the file of an environment; each mistake is reported with its line.
-
-The shape of the file is :mod:`quintupleo_power.environments.schema`.
-"""
+"""Reads the file of an environment; each mistake is reported with its line."""
 
 import dataclasses
 import pathlib
+import types
 
 import yaml
 
 from quintupleo_power.environments import document
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import model
 from quintupleo_power.environments import schema
 from quintupleo_power.environments import validation
 
@@ -19,8 +16,32 @@ from quintupleo_power.environments import validation
 MAC_PREFIX = '52:54:00'
 
 
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """All of a file, its keys as attributes, with the schema's defaults.
+
+    What users name is in lists, with the name as an attribute. ``network``,
+    ``networks`` and ``roles`` hold names of the file; ``existing``,
+    ``external_network``, ``floating_ip``, ``image`` and ``security_groups``
+    hold UUIDs or names in the host cloud. None leaves the choice to the host
+    cloud; it is the MAC address of a NIC whose file says "cloud".
+
+    :ivar text: the file's content, as YAML without comments.
+    :ivar user_data: dict of the content of the files with user data, by path.
+    """
+
+    name: str | None
+    networks: list
+    routers: list
+    roles: list
+    virtual_ips: list
+    ports: list
+    text: str = dataclasses.field(compare=False)
+    user_data: dict
+
+
 def load(path):
-    """Return the :class:`model.Definition` in a file.
+    """Return the :class:`Definition` in a file.
 
     Files with user data are looked for beside it.
 
@@ -30,7 +51,7 @@ def load(path):
 
 
 def parse(text, path='environment', user_data=None, folder=None):
-    """Return the :class:`model.Definition` in a text.
+    """Return the :class:`Definition` in a text.
 
     :param text: YAML.
     :param path: name of the file in errors.
@@ -40,12 +61,12 @@ def parse(text, path='environment', user_data=None, folder=None):
     """
     source = document.Document(text, path)
     source.check_schema(schema.FILE, schema.FORMATS)
-    found = _definition(source.content)
-    validation.Validation(source, found).run()
     if user_data is None:
-        user_data = _user_data(source, found, folder)
+        user_data = _user_data(source, folder)
+    found = _definition(source.content, user_data=user_data)
+    validation.Validation(source, found).run()
     source.require_no_mistakes()
-    return dataclasses.replace(found, user_data=tuple(user_data.items()))
+    return found
 
 
 def scale(definition, role, count):
@@ -60,7 +81,7 @@ def scale(definition, role, count):
             + ', '.join(content['roles']))
     content['roles'][role]['count'] = count
     return parse(yaml.safe_dump(content, sort_keys=False),
-                 'the definition', dict(definition.user_data))
+                 'the definition', definition.user_data)
 
 
 def _read(path):
@@ -75,68 +96,47 @@ def _read(path):
             f'{path} is not text in UTF-8: {exc.reason}')
 
 
-def _user_data(source, found, folder):
+def _user_data(source, folder):
     """Return the content of the files with user data by path."""
     contents = {}
-    for role in found.roles:
-        if role.user_data and role.user_data not in contents:
+    for name, role in source.content['roles'].items():
+        path = role.get('user_data')
+        if path and path not in contents:
             try:
-                contents[role.user_data] = _read(
-                    pathlib.Path(folder or '.') / role.user_data)
+                contents[path] = _read(pathlib.Path(folder or '.') / path)
             except errors.DefinitionError as exc:
-                source.mistake(('roles', role.name, 'user_data'), str(exc))
+                source.mistake(('roles', name, 'user_data'), str(exc))
     return contents
 
 
-def _definition(content):
-    """Return the immutable form of what fits the schema."""
-    networks = content.get('networks', {})
-
-    def parts(key, convert):
-        return tuple(convert({'name': name, **each})
-                     for name, each in content.get(key, {}).items())
-
-    return model.Definition(
-        name=content.get('name'),
-        text=yaml.safe_dump(content, sort_keys=False),
-        networks=parts('networks', _network),
-        routers=parts('routers', lambda each: _make(model.Router, each)),
-        roles=parts('roles', lambda each: _role(each, networks)),
-        virtual_ips=parts('virtual_ips',
-                          lambda each: _make(model.VirtualIp, each)),
-        ports=parts('ports', lambda each: _make(model.Port, each)))
+def _definition(content, **others):
+    found = _completed(schema.FILE, content)
+    existing = {each.name for each in found.networks if each.existing}
+    for role in found.roles:
+        # Ironic boots from the first one unless the file names others.
+        is_chosen = any(nic.pxe is not None for nic in role.nics)
+        for number, nic in enumerate(role.nics):
+            if nic.pxe is None:
+                nic.pxe = number == 0 and not is_chosen
+            # On a network of others a tenant may not choose.
+            mac = nic.mac or (
+                'cloud' if nic.network in existing else MAC_PREFIX)
+            nic.mac = None if mac == 'cloud' else mac.lower()
+    return Definition(text=yaml.safe_dump(content, sort_keys=False),
+                      **vars(found), **others)
 
 
-def _make(part, content, **converted):
-    """Return a part of the model, whose fields are the keys of the file."""
-    return part(**{key: tuple(value) if isinstance(value, list) else value
-                   for key, value in {**content, **converted}.items()})
-
-
-def _network(content):
-    return _make(model.Network, content, subnets=[
-        _make(model.Subnet, each) for each in content.get('subnets', ())])
-
-
-def _role(content, networks):
-    flavor, nics = content['flavor'], content.get('nics', ())
-    root = content.get('root_volume')
-    # Ironic boots from the first one unless the file names others.
-    is_chosen = any('pxe' in nic for nic in nics)
-    return _make(
-        model.Role, content,
-        flavor=(model.Flavor(flavor) if isinstance(flavor, str)
-                else model.Flavor(**flavor)),
-        nics=[_nic({'pxe': number == 0 and not is_chosen, **nic}, networks)
-              for number, nic in enumerate(nics)],
-        root_volume=root and model.Disk(**root),
-        disks=[model.Disk(**disk) for disk in content.get('disks', ())])
-
-
-def _nic(content, networks):
-    # On a network of others a tenant may not choose.
-    is_theirs = 'existing' in networks.get(content['network'], {})
-    mac = content.get('mac', 'cloud' if is_theirs else MAC_PREFIX).lower()
-    return _make(
-        model.Nic, content, mac=None if mac == 'cloud' else mac,
-        trunk=[model.Subport(**each) for each in content.get('trunk', ())])
+def _completed(shape, content):
+    """Return content as namespaces, with the defaults of its schema."""
+    if isinstance(content, list):
+        return [_completed(shape['items'], each) for each in content]
+    if isinstance(content, dict) and 'propertyNames' in shape:
+        named = shape['additionalProperties']
+        return [types.SimpleNamespace(
+            name=name, **vars(_completed(named, each)))
+            for name, each in content.items()]
+    if isinstance(content, dict) and 'properties' in shape:
+        return types.SimpleNamespace(**{
+            key: _completed(inner, content.get(key, inner.get('default')))
+            for key, inner in shape['properties'].items()})
+    return content

@@ -24,17 +24,10 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class Document:
-    """A file's content, the line of each part of it, and its mistakes.
-
-    :ivar content: plain dicts, lists and values.
-    """
+    """A file's content, the line of each part of it, and its mistakes."""
 
     def __init__(self, text, path):
-        """Read YAML.
-
-        :param path: name of the file in errors.
-        :raises: DefinitionError if it is not YAML.
-        """
+        """Read YAML; raise DefinitionError if it is not."""
         self._path = path
         self._lines = {(): 1}
         self._mistakes = []
@@ -83,10 +76,7 @@ class Document:
                 seen.add(key.value)
 
     def mistake(self, where, sentence):
-        """Add a mistake.
-
-        :param where: tuple of the keys and numbers that lead there.
-        """
+        """Add a mistake in a place, the tuple of keys and numbers to it."""
         self._add(next(
             self._lines[where[:length]]
             for length in range(len(where), -1, -1)

@@ -4,8 +4,9 @@
 import dataclasses
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import model
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import resolver
+from quintupleo_power.environments import schema
 
 DRIVER = 'quintupleo'
 ENROLLED, COMPLETED, UNCHANGED = (
@@ -38,34 +39,32 @@ def nodes(definition, resources, resolved, cloud=None):
     networks = {each.name: each for each in definition.networks}
     bodies = {each.key: each.body for each in resources}
     return [_node(role, number, bodies, resolved, networks, cloud)
-            for role in definition.roles if role.kind == model.BAREMETAL
+            for role in definition.roles if role.kind == schema.BAREMETAL
             for number in range(role.count)]
 
 
 def _node(role, number, bodies, resolved, networks, cloud):
     server = bodies[plan.key(plan.SERVER, role.name, number)]
-    node = {'name': server.name, 'driver': DRIVER,
-            'driver_info': driver_info(server.id, cloud),
-            'properties': _properties(role, number, bodies, resolved),
-            'ports': [
-                _port(bodies[plan.key(plan.PORT, role.name, number, place)],
-                      nic, networks[nic.network])
-                for place, nic in enumerate(role.nics)]}
-    if role.resource_class:
-        node['resource_class'] = role.resource_class
-    return node
+    ports = [_port(bodies[plan.key(plan.PORT, role.name, number, place)], nic,
+                   networks[nic.network])
+             for place, nic in enumerate(role.nics)]
+    return node(server, cloud, _properties(role, number, bodies, resolved),
+                ports, role.resource_class)
 
 
-def driver_info(server_id, cloud):
-    """Return the driver_info of a node; the cloud may be None."""
-    return {'quintupleo_server': server_id,
-            **({'quintupleo_cloud': cloud} if cloud else {})}
+def node(server, cloud, properties, ports, resource_class):
+    """Return a server as a node; cloud and resource class may be None."""
+    return {'name': server.name, 'driver': DRIVER,
+            'driver_info': {
+                'quintupleo_server': server.id,
+                **({'quintupleo_cloud': cloud} if cloud else {})},
+            'properties': properties, 'ports': ports,
+            **({'resource_class': resource_class} if resource_class else {})}
 
 
 def _properties(role, number, bodies, resolved):
     flavor, image = resolved.flavors[role.name], resolved.images[role.name]
-    known = image.to_dict()
-    known = {**known, **(known.get('properties') or {})}
+    known = resolver.image_properties(image)
     root = role.root_volume and bodies[
         plan.key(plan.VOLUME, role.name, number, 'root')].id
     return {
@@ -103,35 +102,37 @@ def _port(body, nic, network):
 
 
 def enroll(described, baremetal, retrier, refuse_enrolled=False):
-    """Enroll nodes, each server once.
+    """Enroll nodes, each server once, and return their :class:`Outcome`.
 
     :param described: nodes in the format of ``openstack baremetal create``.
     :param baremetal: openstacksdk's proxy of an Ironic.
     :param refuse_enrolled: whether it is an error if a server is a node with
         all its ports.
-    :returns: list of :class:`Outcome`.
     :raises: EnvironmentsError before anything is enrolled if a name is
         taken, a MAC address is that of another node's port, or a server is
         refused.
     """
-    existing = retrier.call(lambda: list(baremetal.nodes(
-        fields=['uuid', 'name', 'driver', 'driver_info'])))
-    ports = {port.address.lower(): port for port in retrier.call(
-        lambda: list(baremetal.ports(details=True)))}
+    existing = retrier.read_all(
+        baremetal.nodes, fields=['uuid', 'name', 'driver', 'driver_info'])
+    ports = {port.address.lower(): port for port in retrier.read_all(
+        baremetal.ports, details=True)}
     by_server = {node.driver_info.get('quintupleo_server'): node
                  for node in existing}
-    # Somebody may have enrolled one by the server's name.
-    own = {each['name']: by_server.get(_server_id(each))
-           or by_server.get(each['name']) for each in described}
-    problems = [problem for each in described for problem in _conflicts(
-        each, own[each['name']], existing, ports)]
-    if refuse_enrolled:
-        problems += [_refusal(each, own[each['name']]) for each in described
-                     if own[each['name']] and not _missing(each, ports)]
+    problems, wanted = [], []
+    for each in described:
+        # Somebody may have enrolled it by the server's name.
+        node = by_server.get(_server_id(each)) or by_server.get(each['name'])
+        missing = [port for port in each['ports']
+                   if port['address'].lower() not in ports]
+        problems += _conflicts(each, node, existing, ports)
+        if refuse_enrolled and node and not missing:
+            problems.append(
+                f'Server {_server_id(each)} ({each["name"]}) is node '
+                f'{node.id} already: leave it out, or delete that node first')
+        wanted.append((each, node, missing))
     if problems:
         raise errors.EnvironmentsError('\n'.join(problems))
-    return [_enroll(each, own[each['name']], _missing(each, ports), baremetal,
-                    retrier) for each in described]
+    return [_enroll(*each, baremetal, retrier) for each in wanted]
 
 
 def _enroll(described, node, missing, baremetal, retrier):
@@ -147,19 +148,17 @@ def _enroll(described, node, missing, baremetal, retrier):
                 if key != 'ports'})
     for port in missing:
         retrier.create(
-            lambda address=port['address']: next(iter(retrier.call(
-                lambda: list(baremetal.ports(address=address)))), None),
-            baremetal.create_port, node_id=node.id, **_sdk_attributes(port))
+            lambda address=port['address']: next(iter(retrier.read_all(
+                baremetal.ports, address=address)), None),
+            baremetal.create_port, node_id=node.id,
+            # openstacksdk has another name for it.
+            **{'is_pxe_enabled' if name == 'pxe_enabled' else name: value
+               for name, value in port.items()})
     return Outcome(described['name'], node.id, _server_id(described), outcome)
 
 
 def _server_id(described):
     return described['driver_info']['quintupleo_server']
-
-
-def _missing(described, ports):
-    return [port for port in described['ports']
-            if port['address'].lower() not in ports]
 
 
 def _conflicts(described, own, existing, ports):
@@ -174,14 +173,3 @@ def _conflicts(described, own, existing, ports):
         if found and not (own and found.node_id == own.id):
             yield (f'{name}: MAC address {port["address"]} is that of a port '
                    f'of node {found.node_id} already: delete that node first')
-
-
-def _refusal(described, node):
-    return (f'Server {_server_id(described)} ({described["name"]}) is node '
-            f'{node.id} already: leave it out, or delete that node first')
-
-
-def _sdk_attributes(port):
-    """Return a port with openstacksdk's names of its attributes."""
-    names = {'pxe_enabled': 'is_pxe_enabled'}
-    return {names.get(name, name): value for name, value in port.items()}

@@ -37,19 +37,16 @@ _FIRST_TIMEOUT = 5
 
 @dataclasses.dataclass(frozen=True)
 class Environment:
-    """An environment as it is.
+    """An environment as it is; without a definition if it is not stored.
 
-    :ivar created_at: an aware :class:`datetime.datetime`, or None.
     :ivar status: COMPLETE, INCOMPLETE, or LEFTOVER if it is not stored.
-    :ivar definition: the :class:`model.Definition`, or None.
-    :ivar resources: list of :class:`inventory.Resource`.
     """
 
     name: str
     created_at: datetime.datetime | None
     status: str
-    definition: object
-    resources: list
+    definition: definition.Definition | None
+    resources: list[inventory.Resource]
 
     def all(self, *kinds):
         """Return its :class:`inventory.Resource` of some of plan.KINDS."""
@@ -58,15 +55,11 @@ class Environment:
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
-    """What the creation of an environment would do.
-
-    :ivar missing: list of :class:`plan.Item` that would be created.
-    :ivar costs: list of :class:`quota.Cost`.
-    """
+    """What the creation of an environment would do."""
 
     name: str
-    missing: list
-    costs: list
+    missing: list[plan.Item]
+    costs: list[quota.Cost]
 
     def names(self):
         """Return the names of what would be created, as lists by title."""
@@ -90,11 +83,6 @@ class Environments:
         """Use an openstacksdk ``Connection``.
 
         :param concurrency: number of requests at the same time.
-        :param timeout: seconds to wait for one server or volume.
-        :param removal_timeout: seconds for which the removal of one resource
-            is tried again.
-        :param snapshot_timeout: seconds to wait for the snapshot of one
-            server, or its restoration.
         """
         self._connection = connection
         self._progress = progress
@@ -107,64 +95,56 @@ class Environments:
 
     @errors.translated()
     def preview(self, wanted, name):
-        """Return the :class:`Preview` of a :class:`model.Definition`."""
+        """Return the :class:`Preview` of a :class:`definition.Definition`."""
         self._require_same(self._store.get(name), wanted)
-        return self._preview(wanted, name, self._resolve(wanted))
+        return self._check(wanted, name)[0]
 
     def _resolve(self, wanted):
         return resolver.resolve(self._connection, self._retrier, wanted)
 
-    def _preview(self, wanted, name, resolved):
+    def _check(self, wanted, name):
+        """Return (the :class:`Preview`, :class:`resolver.Resolved`)."""
+        resolved = self._resolve(wanted)
         missing = builder.missing(wanted, self._inventory.read(name)[name])
         costs = quota.compare(quota.needed(missing, resolved),
                               quota.read(self._connection, self._retrier))
         quota.require(costs)
-        return Preview(name, missing, costs)
+        return Preview(name, missing, costs), resolved
 
     @errors.translated()
     def create(self, wanted, name, wait=True):
-        """Create an environment, or what is missing of it.
+        """Create an environment, or what is missing of it, and return it.
 
         :param wait: whether to wait for servers, and complete them.
-        :returns: the :class:`Environment`.
         """
         stored = self._store.get(name)
         self._require_same(stored, wanted)
-        resolved = self._resolve(wanted)
-        self._preview(wanted, name, resolved)
+        _, resolved = self._check(wanted, name)
         return self._build(stored or self._store.create(name, wanted),
                            resolved, wait)
 
     @errors.translated()
     def scale(self, name, role, count, wait=True):
-        """Change the number of servers of a role.
-
-        :param wait: whether to wait for servers, and complete them.
-        :returns: the :class:`Environment`.
-        """
+        """Change the number of servers of a role, as :meth:`create`."""
         stored = self._store.require(name)
         wanted = definition.scale(stored.definition, role, count)
-        resolved = self._resolve(wanted)
-        self._preview(wanted, name, resolved)
-        stored = self._store.update(stored, wanted)
-        return self._build(stored, resolved, wait)
+        _, resolved = self._check(wanted, name)
+        return self._build(self._store.update(stored, wanted), resolved, wait)
 
     def _require_same(self, stored, wanted):
         """Refuse another definition for an environment that exists."""
-        if stored is None or stored.definition == wanted:
+        existing = stored and stored.definition
+        if existing in (None, wanted):
             return
-        existing = stored.definition
-        counts = {each.name: each.count for each in existing.roles}
-        if {each.name for each in wanted.roles} == set(counts):
-            same = wanted
-            for name, count in counts.items():
-                same = definition.scale(same, name, count)
-            if same == existing:
-                raise errors.EnvironmentsError(
-                    f'Environment "{stored.name}" is there with other '
-                    'numbers of servers: change them with "openstack '
-                    f'quintupleo environment scale {stored.name} <role> '
-                    '<count>"')
+        same = wanted
+        for role in existing.roles:
+            if role.name in {each.name for each in wanted.roles}:
+                same = definition.scale(same, role.name, role.count)
+        if same == existing:
+            raise errors.EnvironmentsError(
+                f'Environment "{stored.name}" is there with other numbers of '
+                'servers: change them with "openstack quintupleo environment '
+                f'scale {stored.name} <role> <count>"')
         raise errors.EnvironmentsError(
             f'Environment "{stored.name}" is there and was made from another '
             'definition: delete it first, or use another --name')
@@ -180,36 +160,41 @@ class Environments:
             resources = [each for each in resources if each.key in kept]
         builder.Builder(self._inventory, resolved, stored, self._progress,
                         self._timeout).build(resources, wait)
-        return self._read(stored, self._inventory.read(name)[name])
+        return self._read(name, stored, self._inventory.read(name)[name])
 
     @errors.translated()
     def all(self):
         """Return all :class:`Environment` of the project, by name."""
         found = self._inventory.read()
         stored = {each.name: each for each in self._store.all()}
-        return [self._read(stored[name], found[name])
-                if name in stored else _leftover(name, found[name])
+        return [self._read(name, stored.get(name), found[name])
                 for name in sorted({*found, *stored})]
 
     @errors.translated()
     def get(self, name):
         """Return the :class:`Environment` of a name, which has to exist."""
         resources = self._inventory.read(name)[name]
-        stored = self._store.get(name)
-        if stored is None and resources:
-            return _leftover(name, resources)
-        return self._read(stored or self._store.require(name), resources)
+        stored = (self._store.get(name) if resources
+                  else self._store.require(name))
+        return self._read(name, stored, resources)
 
-    def _read(self, stored, resources):
+    def _read(self, name, stored, resources):
+        """Return an environment of what is stored, if it is, and exists."""
+        if stored is None:
+            # A deletion that was interrupted, or too early, has left it.
+            moments = [timeutils.parse_isotime(str(each.body.created_at))
+                       for each in resources
+                       if getattr(each.body, 'created_at', None)]
+            return Environment(name, min(moments, default=None), LEFTOVER,
+                               None, resources)
         try:
             wanted = stored.definition
         except errors.EnvironmentsError as exc:
             self._progress.note(str(exc))
-            return Environment(stored.name, stored.created_at, INCOMPLETE,
-                               None, resources)
-        complete = builder.is_complete(wanted, resources)
-        return Environment(stored.name, stored.created_at,
-                           COMPLETE if complete else INCOMPLETE, wanted,
+            wanted = None
+        is_complete = wanted and builder.is_complete(wanted, resources)
+        return Environment(name, stored.created_at,
+                           COMPLETE if is_complete else INCOMPLETE, wanted,
                            resources)
 
     @errors.translated()
@@ -223,7 +208,12 @@ class Environments:
             if not resources:
                 break
             existed = True
-            self._remove(resources, number == 0)
+            try:
+                self._remover.remove(resources, self._progress,
+                                     None if number else _FIRST_TIMEOUT)
+            except errors.EnvironmentsError as exc:
+                if number or isinstance(exc, errors.Cancelled):
+                    raise
         else:
             raise errors.EnvironmentsError(
                 f'Environment "{name}" grows again while it is removed: '
@@ -232,53 +222,28 @@ class Environments:
             self._store.delete(name)
         return existed
 
-    def _remove(self, resources, is_first):
-        """Remove resources; only the second time reports errors."""
-        try:
-            self._remover.remove(resources, self._progress,
-                                 _FIRST_TIMEOUT if is_first else None)
-        except errors.EnvironmentsError as exc:
-            if not is_first or isinstance(exc, errors.Cancelled):
-                raise
-
     @errors.translated()
     def describe_nodes(self, name, host_cloud=None):
-        """Return nodes for an environment's servers.
-
-        :param host_cloud: entry of the conductor's clouds.yaml for the host
-            cloud; None for its [quintupleo] section.
-        :returns: nodes in the format of ``openstack baremetal create``.
-        """
+        """Return an environment's nodes, as :func:`enrolment.nodes`."""
         stored, resources = self._require_complete(name)
         return enrolment.nodes(stored.definition, resources,
                                self._resolve(stored.definition),
                                host_cloud)
 
     @errors.translated()
-    def describe_servers(self, references, options):
-        """Return nodes for servers of the project.
-
-        :param references: UUIDs or unique names of the servers.
-        :param options: the :class:`server_nodes.Options`.
-        :returns: nodes in the format of ``openstack baremetal create``.
-        """
+    def describe_servers(self, references, **options):
+        """Return nodes for servers, as :func:`server_nodes.describe`."""
         host = cloud.HostCloud(*host_connection.services(
             sdk.access(self._connection)))
         described, warnings = server_nodes.describe(host, references,
-                                                    options)
+                                                    **options)
         for warning in warnings:
             self._progress.note(warning)
         return described
 
     @errors.translated('Ironic')
     def enroll(self, described, baremetal, refuse_enrolled=False):
-        """Enroll described nodes in an Ironic.
-
-        :param baremetal: openstacksdk's proxy of it.
-        :param refuse_enrolled: whether it is an error if a server is a node
-            already.
-        :returns: list of :class:`enrolment.Outcome`.
-        """
+        """Enroll described nodes, as :func:`enrolment.enroll`."""
         return enrolment.enroll(described, baremetal, self._retrier,
                                 refuse_enrolled)
 
@@ -329,12 +294,3 @@ class Environments:
 
 def _servers(resources):
     return [each for each in resources if each.kind == plan.SERVER]
-
-
-def _leftover(name, resources):
-    """Return what a deletion that was interrupted, or too early, has left."""
-    moments = [timeutils.parse_isotime(str(each.body.created_at))
-               for each in resources
-               if getattr(each.body, 'created_at', None)]
-    return Environment(name, min(moments, default=None), LEFTOVER, None,
-                       resources)

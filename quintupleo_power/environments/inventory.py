@@ -20,12 +20,7 @@ _LISTS = {plan.NETWORK: 'networks', plan.SUBNET: 'subnets',
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """A resource of an environment.
-
-    :ivar key: key of its item in the plan.
-    :ivar id: UUID.
-    :ivar body: openstacksdk's resource.
-    """
+    """A resource of an environment, with openstacksdk's one as its body."""
 
     key: str
     id: str
@@ -39,6 +34,8 @@ class Resource:
 
 class Inventory:
     """The resources of environments in one project.
+
+    All methods raise one of errors.CLOUD_ERRORS, or Cancelled.
 
     :ivar connection: an openstacksdk ``Connection``.
     :ivar retrier: the :class:`retry.Retrier` of all requests to it.
@@ -54,7 +51,6 @@ class Inventory:
 
         :returns: dict of lists of :class:`Resource` by environment, the
             oldest resource first.
-        :raises: one of errors.CLOUD_ERRORS.
         """
         readers = self._readers(environment).values()
         found = collections.defaultdict(list)
@@ -69,23 +65,26 @@ class Inventory:
                 str(getattr(each.body, 'created_at', '')), each.id))
         return found
 
-    def find(self, environment, kind, key):
-        """Return openstacksdk's resource for a key, or None.
+    def create(self, environment, item, function, **attributes):
+        """Create the resource of a :class:`plan.Item`, and return it.
 
-        :raises: one of errors.CLOUD_ERRORS.
+        :param attributes: those that are None are left out.
         """
         readers = self._readers(environment)
-        reader = readers.get(kind, readers[plan.PORT])
-        return next((body for owner, body in self.retrier.call(reader)
-                     if owner == (environment, key)), None)
+        reader = readers.get(item.kind, readers[plan.PORT])
+
+        def find():
+            return next((body for owner, body in self.retrier.call(reader)
+                         if owner == (environment, item.key)), None)
+
+        return self.retrier.create(find, function, **{
+            name: value for name, value in attributes.items()
+            if value is not None})
 
     def router_ports(self, router_id):
-        """Return openstacksdk's ports by which a router joins networks.
-
-        :raises: one of errors.CLOUD_ERRORS.
-        """
-        return self.retrier.call(lambda: list(
-            self.connection.network.ports(device_id=router_id)))
+        """Return openstacksdk's ports by which a router joins networks."""
+        return self.retrier.read_all(self.connection.network.ports,
+                                     device_id=router_id)
 
     def _readers(self, environment):
         """Return functions that list (owner and key, resource), by kind."""

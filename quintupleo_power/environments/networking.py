@@ -25,12 +25,9 @@ class Networking:
         self._name = name
 
     def create(self, item, created):
-        """Create a resource.
+        """Create the resource of a :class:`plan.Item`, and return it.
 
-        :param item: its :class:`plan.Item`.
         :param created: dict of openstacksdk's resources by key.
-        :returns: openstacksdk's resource.
-        :raises: one of errors.CLOUD_ERRORS, or Cancelled.
         """
         return {
             plan.NETWORK: self._network, plan.SUBNET: self._subnet,
@@ -50,9 +47,9 @@ class Networking:
     def _create(self, item, function, **attributes):
         if item.kind != plan.FLOATING_IP:
             attributes['name'] = ownership.name(self._name, item.key)
-        resource = self._retrier.create(
-            lambda: self._inventory.find(self._name, item.kind, item.key),
-            function, description=ownership.description(self._name, item.key),
+        resource = self._inventory.create(
+            self._name, item, function,
+            description=ownership.description(self._name, item.key),
             **attributes)
         self.tag(resource)
         return resource
@@ -67,40 +64,35 @@ class Networking:
 
     def _network(self, item, created):
         network = item.what
-        attributes = {f'provider_{name}': value
-                      for name, value in network.provider.items()}
-        if network.mtu:
-            attributes['mtu'] = network.mtu
         return self._create(
-            item, self._neutron.create_network,
-            is_port_security_enabled=network.port_security, **attributes)
+            item, self._neutron.create_network, mtu=network.mtu,
+            is_port_security_enabled=network.port_security,
+            **{f'provider_{name}': value
+               for name, value in vars(network.provider).items()})
 
     def _subnet(self, item, created):
-        subnet = item.what
-        attributes = {}
+        subnet, create = item.what, self._neutron.create_subnet
         if subnet.gateway is not True:
-            attributes['gateway_ip'] = subnet.gateway or None
-        if subnet.allocation_pool:
-            first, last = subnet.allocation_pool
-            attributes['allocation_pools'] = [{'start': first, 'end': last}]
-        if subnet.ipv6_mode:
-            attributes['ipv6_address_mode'] = subnet.ipv6_mode
-            attributes['ipv6_ra_mode'] = subnet.ipv6_mode
+            # None is sent for a subnet without a gateway.
+            create = functools.partial(create,
+                                       gateway_ip=subnet.gateway or None)
         return self._create(
-            item, self._neutron.create_subnet,
+            item, create,
             network_id=created[plan.key(plan.NETWORK, item.network.name)].id,
             ip_version=6 if ':' in subnet.cidr else 4, cidr=subnet.cidr,
-            is_dhcp_enabled=subnet.dhcp, dns_nameservers=list(subnet.dns),
-            **attributes)
+            is_dhcp_enabled=subnet.dhcp, dns_nameservers=subnet.dns,
+            allocation_pools=[{
+                'start': subnet.allocation_pool[0],
+                'end': subnet.allocation_pool[1]}]
+            if subnet.allocation_pool else None,
+            ipv6_address_mode=subnet.ipv6_mode, ipv6_ra_mode=subnet.ipv6_mode)
 
     def _router(self, item, created):
-        router = item.what
-        attributes = {}
-        if router.external_network:
-            attributes['external_gateway_info'] = {
-                'network_id': self._resolved.ids[
-                    'network', router.external_network]}
-        return self._create(item, self._neutron.create_router, **attributes)
+        external = item.what.external_network
+        return self._create(
+            item, self._neutron.create_router,
+            external_gateway_info=external and {
+                'network_id': self._resolved.ids['network', external]})
 
     def _interface(self, item, created):
         """Add a router to a network, where it is not part of it yet."""
@@ -126,48 +118,41 @@ class Networking:
 
     def _reserved_port(self, item, created):
         """Create a port without a server, such as a virtual IP."""
-        attributes = {}
-        if item.what.address:
-            attributes['fixed_ips'] = [{'ip_address': item.what.address}]
-        security = getattr(item.what, 'port_security', None)
-        if security is not None:
-            attributes['is_port_security_enabled'] = security
-        return self._create_port(item, created, **attributes)
+        address = item.what.address
+        return self._create_port(
+            item, created, fixed_ips=address and [{'ip_address': address}],
+            is_port_security_enabled=getattr(item.what, 'port_security',
+                                             None))
 
     def _port(self, item, created):
-        prefix = item.what.mac
-        attributes = self._port_attributes(item, created)
+        nic = item.what
+        # Nova takes a port without an address if none was requested.
+        is_without_address = (item.network.existing is None
+                              and not item.network.subnets)
         for attempt in range(1, _ATTEMPTS + 1):
-            if prefix:
-                attributes['mac_address'] = _random_mac(prefix)
             try:
-                return self._create_port(item, created, **attributes)
+                return self._create_port(
+                    item, created, mac_address=_random_mac(nic.mac),
+                    fixed_ips=[] if is_without_address else None,
+                    is_port_security_enabled=nic.port_security,
+                    security_group_ids=[
+                        self._resolved.ids['security group', name]
+                        for name in nic.security_groups] or None,
+                    allowed_address_pairs=self._address_pairs(item, created))
             except exceptions.ConflictException as exc:
                 # Neutron's MacAddressInUse.
                 if attempt == _ATTEMPTS or 'mac' not in str(exc).lower():
                     raise
 
-    def _port_attributes(self, item, created):
-        nic = item.what
-        attributes = {}
-        if item.network.existing is None and not item.network.subnets:
-            # Nova takes a port without an address if none was requested.
-            attributes['fixed_ips'] = []
-        if nic.port_security is not None:
-            attributes['is_port_security_enabled'] = nic.port_security
-        if nic.security_groups:
-            attributes['security_group_ids'] = [
-                self._resolved.ids['security group', name]
-                for name in nic.security_groups]
-        if self._resolved.has_port_security(nic, item.network):
-            addresses = [*nic.allowed_address_pairs, *(
-                address['ip_address'] for key in item.after
-                if plan.kind(key) == plan.VIRTUAL_IP
-                for address in created[key].fixed_ips)]
-            if addresses:
-                attributes['allowed_address_pairs'] = [
-                    {'ip_address': address} for address in addresses]
-        return attributes
+    def _address_pairs(self, item, created):
+        """Return further addresses of a NIC, or None."""
+        if not self._resolved.has_port_security(item.what, item.network):
+            return None
+        addresses = [*item.what.allowed_address_pairs, *(
+            address['ip_address'] for key in item.after
+            if plan.kind(key) == plan.VIRTUAL_IP
+            for address in created[key].fixed_ips)]
+        return [{'ip_address': address} for address in addresses] or None
 
     def _subport(self, item, created):
         _, role, number, place, _ = item.key.split('.')
@@ -204,19 +189,16 @@ class Networking:
 
 
 def change_interface(neutron, verb, router_id, subnet_id):
-    """Add an interface to a router, or remove one.
-
-    The parameters of openstacksdk's functions differ between releases.
-
-    :param neutron: openstacksdk's network proxy.
-    :param verb: 'add' or 'remove'.
-    """
+    """Add an interface to a router, or remove one, as the verb says."""
+    # The parameters of openstacksdk's functions differ between releases.
     exceptions.raise_from_response(neutron.put(
         f'/routers/{router_id}/{verb}_router_interface',
         json={'subnet_id': subnet_id}))
 
 
 def _random_mac(prefix):
+    if prefix is None:
+        return None
     known = prefix.split(':')
     return ':'.join(known + [f'{secrets.randbelow(256):02x}'
                              for _ in range(6 - len(known))])

@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All items of an environment, and which of them depend on which.
-
-A plan is made from the definition alone, without a request to a cloud.
-"""
+"""All items of an environment, and which of them depend on which."""
 
 import dataclasses
-
-from quintupleo_power.environments import model
 
 (NETWORK, SUBNET, ROUTER, INTERFACE, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP,
  VOLUME, SERVER, FLOATING_IP) = KINDS = (
@@ -28,15 +23,15 @@ class Item:
         resource in the cloud.
     :ivar what: part of the definition that describes it.
     :ivar after: keys of the items that have to exist before.
-    :ivar role: role that it belongs to, or None.
-    :ivar network: network that it is on, or None.
+    :ivar role: part of the definition of its role, or None.
+    :ivar network: part of the definition of the network it is on, or None.
     """
 
     key: str
     what: object
     after: tuple[str, ...] = ()
-    role: model.Role | None = None
-    network: model.Network | None = None
+    role: object = None
+    network: object = None
 
     @property
     def kind(self):
@@ -168,7 +163,7 @@ class _Plan:
 
 
 def volumes(role):
-    """Return (last part of the key, :class:`model.Disk`) of a role's servers.
+    """Return (last part of the key, disk) of a role's servers.
 
     The root disk comes first.
     """

@@ -2,6 +2,7 @@
 """Removes resources of environments in the order that clouds require."""
 
 import collections
+import contextlib
 
 from openstack import exceptions
 
@@ -14,6 +15,17 @@ from quintupleo_power.environments import task_graph
 _STEPS = ((plan.FLOATING_IP, plan.SERVER), (plan.TRUNK,),
           (plan.PORT, plan.SUBPORT, plan.VIRTUAL_IP, plan.VOLUME, plan.GROUP),
           (plan.ROUTER,), (plan.SUBNET,), (plan.NETWORK,))
+# openstacksdk's services and names; what is not here is a port of Neutron.
+_NAMES = {plan.FLOATING_IP: ('network', 'ip'),
+          plan.TRUNK: ('network', 'trunk'),
+          plan.ROUTER: ('network', 'router'),
+          plan.SUBNET: ('network', 'subnet'),
+          plan.NETWORK: ('network', 'network'),
+          plan.GROUP: ('compute', 'server_group'),
+          plan.SERVER: ('compute', 'server'),
+          plan.VOLUME: ('block_storage', 'volume')}
+# States of servers that are no longer there, beside that of none at all.
+_GONE = (None, 'DELETED', 'SOFT_DELETED')
 # The owners of ports by which a router joins a network, distributed or not.
 _INTERFACES = ('network:router_interface',
                'network:ha_router_replicated_interface')
@@ -33,12 +45,10 @@ class Remover:
         self._timeout = timeout
 
     def remove(self, resources, progress, timeout=None):
-        """Remove resources.
+        """Remove resources, or raise a line for each that could not be.
 
         :param timeout: seconds for which one resource in use is tried again,
             if fewer than this object has.
-        :raises: EnvironmentsError with a line for each resource that could
-            not be removed.
         """
         timeout = min(self._timeout if timeout is None else timeout,
                       self._timeout)
@@ -52,10 +62,8 @@ class Remover:
                                        resource)
             except errors.Cancelled:
                 raise
-            except errors.CLOUD_ERRORS as exc:
+            except (errors.EnvironmentsError, *errors.CLOUD_ERRORS) as exc:
                 problems.append(_not_removed(resource, errors.explain(exc)))
-            except errors.EnvironmentsError as exc:
-                problems.append(_not_removed(resource, str(exc)))
             else:
                 progress.done(plan.TITLES[resource.kind])
 
@@ -68,62 +76,42 @@ class Remover:
             raise errors.EnvironmentsError('\n'.join(problems))
 
     def _delete(self, resource):
-        neutron, nova = self._connection.network, self._connection.compute
-        delete = {
-            plan.FLOATING_IP: neutron.delete_ip,
-            plan.TRUNK: neutron.delete_trunk,
-            plan.SUBNET: neutron.delete_subnet,
-            plan.NETWORK: neutron.delete_network,
-            plan.GROUP: nova.delete_server_group,
-        }.get(resource.kind)
-        if delete:
-            self._call(delete, resource.id)
-        elif resource.kind == plan.SERVER:
-            self._call(nova.delete_server, resource.id)
-            self._wait_deleted(nova.get_server, resource.id,
-                               ('DELETED', 'SOFT_DELETED'))
-        elif resource.kind == plan.ROUTER:
-            self._delete_router(resource.id)
-        elif resource.kind == plan.VOLUME:
-            cinder = self._connection.block_storage
-            self._call(cinder.delete_volume, resource.id)
-            self._wait_deleted(cinder.get_volume, resource.id, ())
-        else:
-            self._call(neutron.delete_port, resource.id)
+        if resource.kind == plan.ROUTER:
+            self._remove_interfaces(resource.id)
+        self._retrier.call(
+            self._function('delete', resource.kind), resource.id,
+            ignore_missing=True)
+        if resource.kind in (plan.SERVER, plan.VOLUME):
+            self._wait_deleted(self._function('get', resource.kind),
+                               resource.id)
 
-    def _call(self, delete, resource_id):
-        self._retrier.call(delete, resource_id, ignore_missing=True)
+    def _function(self, verb, kind):
+        service, noun = _NAMES.get(kind, ('network', 'port'))
+        return getattr(getattr(self._connection, service), f'{verb}_{noun}')
 
-    def _wait_deleted(self, get, resource_id, deleted):
+    def _wait_deleted(self, get, resource_id):
         def status():
             try:
                 return self._retrier.call(get, resource_id).status
             except exceptions.NotFoundException:
                 return None
 
-        def is_done(found):
-            return found is None or found in deleted
-
-        found = self._retrier.poll(status, is_done, self._timeout)
-        if not is_done(found):
+        found = self._retrier.poll(status, _GONE.__contains__, self._timeout)
+        if found not in _GONE:
             raise errors.EnvironmentsError(
                 f'it is still {found} {self._timeout} s after its deletion '
                 'was requested')
 
-    def _delete_router(self, router_id):
-        neutron = self._connection.network
+    def _remove_interfaces(self, router_id):
         for port in self._inventory.router_ports(router_id):
             if not (port.device_owner or '').startswith(_INTERFACES):
                 continue
             for address in port.fixed_ips or ():
-                try:
+                # An earlier attempt may have removed it.
+                with contextlib.suppress(exceptions.NotFoundException):
                     self._retrier.call(
-                        networking.change_interface, neutron, 'remove',
-                        router_id, address['subnet_id'])
-                except exceptions.NotFoundException:
-                    # An earlier attempt has removed it.
-                    continue
-        self._call(neutron.delete_router, router_id)
+                        networking.change_interface, self._connection.network,
+                        'remove', router_id, address['subnet_id'])
 
 
 def _not_removed(resource, reason):

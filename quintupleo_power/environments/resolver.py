@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the flavors, images, networks and others that a definition names.
-
-All of them are looked up, and all mistakes are reported, before anything is
-created.
-"""
+"""Finds the flavors, images, networks and others that a definition names."""
 
 import dataclasses
 import functools
@@ -12,7 +8,8 @@ from openstack import exceptions
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import inventory
-from quintupleo_power.environments import model
+from quintupleo_power.environments import plan
+from quintupleo_power.environments import schema
 
 # Nova's image property that its scheduler compares with a host's hypervisor.
 HYPERVISOR_TYPE = 'img_hv_type'
@@ -26,8 +23,8 @@ _WITHOUT_ADDRESS = 'ip_allocation'
 class Resolved:
     """What the names in a definition stand for, as openstacksdk's resources.
 
-    :ivar flavors: by role.
-    :ivar images: by role.
+    Flavors and images are by role.
+
     :ivar networks: networks that exist, by their name in the file.
     :ivar ids: UUIDs of images of disks, external networks and security
         groups, by ('image', 'network' or 'security group', name).
@@ -39,11 +36,7 @@ class Resolved:
     ids: dict = dataclasses.field(default_factory=dict)
 
     def has_port_security(self, nic, network):
-        """Return whether Neutron filters what a NIC sends.
-
-        :param nic: the :class:`model.Nic` or :class:`model.Port`.
-        :param network: its :class:`model.Network`.
-        """
+        """Return whether Neutron filters what a NIC sends."""
         if nic.port_security is not None:
             return nic.port_security
         if network.existing is None:
@@ -56,6 +49,13 @@ def empty_image(role):
     """Return the name of the image of servers without an operating system."""
     return '-'.join(filter(None, (
         'quintupleo-empty', role.boot_mode, role.hypervisor_type)))
+
+
+def image_properties(image):
+    """Return the properties of openstacksdk's image, named as in Glance."""
+    known = image.to_dict()
+    return {HYPERVISOR_TYPE: known.get('hypervisor_type'), **known,
+            **(known.get('properties') or {})}
 
 
 def resolve(connection, retrier, definition):
@@ -74,6 +74,7 @@ def resolve(connection, retrier, definition):
 
 # By what it is: service, function and the command that lists them.
 _FINDERS = {
+    'flavor': ('compute', 'find_flavor', 'openstack flavor list'),
     'image': ('image', 'find_image', 'openstack image list'),
     'network': ('network', 'find_network', 'openstack network list'),
     'security group': ('network', 'find_security_group',
@@ -89,9 +90,10 @@ class _Resolver:
         self.problems = []
         self.resolved = Resolved()
         self._connection = connection
-        self._call = retrier.call
+        self._call, self._read_all = retrier.call, retrier.read_all
         self._definition = definition
-        self._known = {}
+        # Many roles may name the same.
+        self._look_up = functools.cache(self._look_up)
 
     def run(self):
         for network in self._definition.networks:
@@ -146,11 +148,11 @@ class _Resolver:
 
     @functools.cached_property
     def _extensions(self):
-        return {each.alias for each in self._call(lambda: list(
-            self._connection.network.extensions()))}
+        return {each.alias for each in self._read_all(
+            self._connection.network.extensions)}
 
     def _volumes(self, role, where):
-        disks = [*filter(None, [role.root_volume]), *role.disks]
+        disks = [disk for _, disk in plan.volumes(role)]
         if disks and not inventory.has_volumes(self._connection):
             self.problems.append(
                 f'{where} has volumes, and this cloud has no block storage '
@@ -159,7 +161,7 @@ class _Resolver:
         for disk in disks:
             if disk.type:
                 self._find('volume type', disk.type, where)
-            if disk.image:
+            if disk is not role.root_volume and disk.image:
                 self._find_id('image', disk.image, where)
 
     def _find_id(self, what, name, where):
@@ -167,10 +169,8 @@ class _Resolver:
         self.resolved.ids[what, name] = found and found.id
 
     def _find(self, what, name, where):
-        """Look a name or UUID up, once."""
-        if (what, name) not in self._known:
-            self._known[what, name] = self._look_up(what, name)
-        found, problem = self._known[what, name]
+        """Return what has a name or UUID; add a problem if nothing has."""
+        found, problem = self._look_up(what, name)
         if problem:
             self.problems.append(f'{where}: {problem}')
         return found
@@ -191,30 +191,30 @@ class _Resolver:
 
     def _image(self, role, where):
         if role.image is not None:
-            image = self._find('image', role.image, where)
             command = (f'openstack image set --property {HYPERVISOR_TYPE}='
                        f'{role.hypervisor_type} {role.image}')
         else:
-            image = self._find('image', empty_image(role), where)
             command = 'openstack quintupleo image create --iso <file>'
             if role.hypervisor_type:
                 command += f' --hypervisor-type {role.hypervisor_type}'
-            if image is None:
-                self.problems[-1] += f'; make it with "{command}"'
+        image = self._find('image', role.image or empty_image(role), where)
         if image is not None:
             self._check_image(role, where, image, command)
+        elif role.image is None:
+            self.problems[-1] += f'; make it with "{command}"'
         return image
 
     def _check_image(self, role, where, image, command):
-        has = _property(image, HYPERVISOR_TYPE)
+        properties = image_properties(image)
+        has = properties.get(HYPERVISOR_TYPE)
         if role.hypervisor_type and has != role.hypervisor_type:
             self.problems.append(
                 f'{where}: image "{image.name}" has {HYPERVISOR_TYPE}='
                 f'{has}, by which Nova chooses the hypervisor, and not '
                 f'{role.hypervisor_type}: use another image, or set it with '
                 f'"{command}"')
-        firmware = _property(image, _FIRMWARE) or 'bios'
-        if role.kind == model.BAREMETAL and firmware != role.boot_mode:
+        firmware = properties.get(_FIRMWARE) or 'bios'
+        if role.kind == schema.BAREMETAL and firmware != role.boot_mode:
             self.problems.append(
                 f'{where}: image "{image.name}" makes servers that boot by '
                 f'{firmware} ({_FIRMWARE}), and not by {role.boot_mode}: '
@@ -222,19 +222,12 @@ class _Resolver:
 
     @functools.cached_property
     def _flavors(self):
-        return self._call(lambda: list(self._connection.compute.flavors()))
+        return self._read_all(self._connection.compute.flavors)
 
     def _flavor(self, role, where):
         wanted = role.flavor
-        if wanted.name is not None:
-            for flavor in self._flavors:
-                if wanted.name in (flavor.id, flavor.name):
-                    return flavor
-            self.problems.append(
-                f'{where}: the host cloud has no flavor "{wanted.name}" for '
-                'this project; "openstack flavor list" shows those that it '
-                'has')
-            return None
+        if isinstance(wanted, str):
+            return self._find('flavor', wanted, where)
         disk = 0 if role.root_volume else wanted.disk
         suitable = [
             flavor for flavor in self._flavors
@@ -264,8 +257,8 @@ class _Resolver:
 
     @functools.cached_property
     def _zones(self):
-        return {zone.name for zone in self._call(lambda: list(
-            self._connection.compute.availability_zones()))
+        return {zone.name for zone in self._read_all(
+            self._connection.compute.availability_zones)
             if (zone.state or {}).get('available', True)}
 
     def _check_availability_zone(self, name, where):
@@ -273,12 +266,3 @@ class _Resolver:
             self.problems.append(
                 f'{where}: availability zone "{name}" does not exist; there '
                 'are ' + (', '.join(sorted(self._zones)) or 'none'))
-
-
-def _property(image, name):
-    """Return a property of an image, wherever openstacksdk has it."""
-    known = image.to_dict()
-    value = (known.get('properties') or {}).get(name, known.get(name))
-    if value is None and name == HYPERVISOR_TYPE:
-        value = known.get('hypervisor_type')
-    return value

@@ -26,17 +26,13 @@ class Retrier:
     """Sends requests again after errors that pass.
 
     All threads share one, so that all of them leave a cloud alone that asks
-    one of them to wait (HTTP 429).
+    one of them to wait (HTTP 429). Requests raise errors.CLOUD_ERRORS.
 
-    :ivar stop: event that ends all waiting.
+    :ivar stop: event that ends all waiting, with Cancelled.
     """
 
     def __init__(self, concurrency=CONCURRENCY, timeout=TIMEOUT):
-        """Start.
-
-        :param concurrency: number of requests at the same time.
-        :param timeout: seconds for which one request is tried again.
-        """
+        """Allow so many requests at once, each tried for some seconds."""
         self.stop = threading.Event()
         self._slots = threading.BoundedSemaphore(concurrency)
         self._timeout = timeout
@@ -48,13 +44,13 @@ class Retrier:
             raise errors.Cancelled('stopped before it was done')
 
     def call(self, function, *args, **kwargs):
-        """Send a request that does no harm if it is sent twice.
-
-        :returns: what the function returns.
-        :raises: one of errors.CLOUD_ERRORS, or Cancelled.
-        """
+        """Send a request that does no harm if it is sent twice."""
         return self._retrying_requests()(
             self._send, function, *args, **kwargs)
+
+    def read_all(self, function, **filters):
+        """Return a list of what one of openstacksdk's generators yields."""
+        return self.call(lambda: list(function(**filters)))
 
     def create(self, find, function, *args, **kwargs):
         """Send a request that creates a resource, once.
@@ -65,7 +61,6 @@ class Retrier:
 
         :param find: function that returns the resource, or None.
         :returns: what the function returns, or the resource that was found.
-        :raises: one of errors.CLOUD_ERRORS, or Cancelled.
         """
         tried = []
 
@@ -85,10 +80,7 @@ class Retrier:
         return self._retrying_requests()(create)
 
     def retry_on(self, exception_types, timeout, function, *args):
-        """Call a function again while it raises errors of some types.
-
-        :param timeout: seconds.
-        """
+        """Call a function again while it raises errors of some types."""
         return self._retrying(
             tenacity.retry_if_exception_type(exception_types), timeout)(
                 function, *args)
@@ -96,12 +88,9 @@ class Retrier:
     def poll(self, read, is_done, timeout, interval=None):
         """Read something until it is done.
 
-        :param read: function without arguments.
         :param is_done: function of what was read.
-        :param timeout: seconds.
         :param interval: seconds between two reads, by default INTERVAL.
         :returns: what was read last, done or not.
-        :raises: what the functions raise, or Cancelled.
         """
         try:
             return self._retrying(

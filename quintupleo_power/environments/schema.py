@@ -17,10 +17,12 @@ NAME_PATTERN = '^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$'
 _TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _ADDRESS = {'type': 'string', 'minLength': 1, 'format': 'address'}
 _BOOLEAN = {'type': 'boolean'}
+_FALSE = {**_BOOLEAN, 'default': False}
+BAREMETAL, SERVER = 'baremetal', 'server'
 
 
-def _count(least, most=1_000_000):
-    return {'type': 'integer', 'minimum': least, 'maximum': most}
+def _count(least, most=1_000_000, **default):
+    return {'type': 'integer', 'minimum': least, 'maximum': most, **default}
 
 
 def _object(properties, *required):
@@ -29,18 +31,19 @@ def _object(properties, *required):
 
 
 def _named(value):
-    return {'type': 'object', 'additionalProperties': value,
+    return {'type': 'object', 'additionalProperties': value, 'default': {},
             'propertyNames': {'pattern': NAME_PATTERN}}
 
 
 def _list(items, **limits):
-    return {'type': 'array', 'items': items, **limits}
+    return {'type': 'array', 'items': items, 'default': [], **limits}
 
 
 _SUBNET = _object({
     'cidr': {**_TEXT, 'format': 'subnet'},
-    'dhcp': _BOOLEAN,
-    'gateway': {'type': ['string', 'boolean'], 'format': 'address'},
+    'dhcp': _FALSE,
+    'gateway': {'type': ['string', 'boolean'], 'format': 'address',
+                'default': True},
     'dns': _list(_ADDRESS),
     'allocation_pool': _list(_ADDRESS, minItems=2, maxItems=2),
     'ipv6_mode': {'enum': ['slaac', 'dhcpv6-stateful', 'dhcpv6-stateless']},
@@ -50,11 +53,11 @@ _NETWORK = _object({
     'existing': _TEXT,
     'subnets': _list(_SUBNET),
     'mtu': _count(68, 65535),
-    'port_security': _BOOLEAN,
-    'provider': _object({
+    'port_security': _FALSE,
+    'provider': {'default': {}, **_object({
         'network_type': {'enum': ['flat', 'vlan', 'vxlan', 'gre', 'geneve']},
         'physical_network': _TEXT,
-        'segmentation_id': _count(1, 2 ** 24)}, 'network_type'),
+        'segmentation_id': _count(1, 2 ** 24)}, 'network_type')},
     'physical_network': _TEXT,
 })
 
@@ -70,7 +73,8 @@ _NIC = _object({
     # The MAC's first bytes, or "cloud" for what Neutron gives.
     'mac': {'type': 'string',
             'pattern': '^(cloud|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){2,4})$'},
-    'fixed_ip': {'enum': ['keep', 'release']},
+    'fixed_ip': {'enum': ['keep', 'release'], 'default': 'keep'},
+    # Without it what the network has.
     'port_security': _BOOLEAN,
     'security_groups': _list(_TEXT, minItems=1, uniqueItems=True),
     'trunk': _list(_object({
@@ -83,16 +87,18 @@ _NIC = _object({
 }, 'network')
 
 _ROLE = _object({
-    'kind': {'enum': ['baremetal', 'server']},
-    'count': _count(0, 10000),
+    'kind': {'enum': [BAREMETAL, SERVER], 'default': BAREMETAL},
+    'count': _count(0, 10000, default=1),
     # A name, or the least that it has to have: MiB of ram, GiB of disk.
     'flavor': {
         'type': ['string', 'object'], 'minLength': 1,
         'properties': {'vcpus': _count(1), 'ram': _count(1),
-                       'disk': _count(0)},
+                       'disk': _count(0, default=0)},
         'required': ['vcpus', 'ram'], 'additionalProperties': False},
-    'boot_mode': {'enum': ['bios', 'uefi']},
+    'boot_mode': {'enum': ['bios', 'uefi'], 'default': 'bios'},
+    # Of the root disk; without it the empty one of the boot mode.
     'image': _TEXT,
+    # GiB; without it the root disk is one of the hypervisor.
     'root_volume': _object({'size': _count(1), 'type': _TEXT}, 'size'),
     'disks': _list(_DISK),
     'nics': _list(_NIC),
@@ -102,9 +108,9 @@ _ROLE = _object({
     'hypervisor_type': _TEXT,
     'key_name': _TEXT,
     'user_data': _TEXT,
-    'config_drive': _BOOLEAN,
+    'config_drive': _FALSE,
     'resource_class': _TEXT,
-    'capabilities': {'type': 'object',
+    'capabilities': {'type': 'object', 'default': {},
                      'additionalProperties': {'type': 'string'}},
 }, 'flavor')
 

@@ -2,7 +2,6 @@
 """Describes existing servers of the host cloud as nodes of an Ironic."""
 
 import collections
-import dataclasses
 import re
 
 from quintupleo_power.environments import enrolment
@@ -14,33 +13,23 @@ from quintupleo_power.host_cloud import ports
 _NODE_NAME = re.compile('[A-Za-z0-9._~-]+')
 
 
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """What the nodes get beside what the host cloud knows.
-
-    :ivar cloud: entry of the conductor's clouds.yaml for the host cloud;
-        None for its [quintupleo] section.
-    :ivar capabilities: dict of further capabilities.
-    :ivar physical_networks: dict of Ironic's names of networks by the
-        networks' UUID or name.
-    """
-
-    cloud: str | None = None
-    resource_class: str | None = None
-    capabilities: dict = dataclasses.field(default_factory=dict)
-    physical_networks: dict = dataclasses.field(default_factory=dict)
-
-
-def describe(host, references, options):
+def describe(host, references, cloud=None, resource_class=None,
+             capabilities=None, physical_networks=None):
     """Return nodes for servers, each once.
 
     :param host: the :class:`host_cloud.cloud.HostCloud`.
     :param references: UUIDs or unique names of servers.
+    :param cloud: entry of the conductor's clouds.yaml for the host cloud;
+        None for its [quintupleo] section.
+    :param capabilities: dict of further capabilities.
+    :param physical_networks: dict of Ironic's names of networks by the
+        networks' UUID or name.
     :returns: (nodes in the format of ``openstack baremetal create``, list of
         warnings).
     :raises: EnvironmentsError with a line for each server that cannot become
         a node, or another HostCloudError.
     """
+    wanted = physical_networks or {}
     problems, found = [], {}
     for reference in references:
         try:
@@ -53,14 +42,17 @@ def describe(host, references, options):
     networks = {card.network_id for _, cards in found.values()
                 for card in cards}
     names = (host.ports.network_names(networks)
-             if networks and options.physical_networks else {})
+             if networks and wanted else {})
     problems += [
         f'--physical-network {network}: no port of the servers is on a '
         'network of this name or UUID' for network
-        in set(options.physical_networks) - networks - set(names.values())]
+        in set(wanted) - networks - set(names.values())]
     if problems:
         raise errors.EnvironmentsError('\n'.join(dict.fromkeys(problems)))
-    return ([_node(host, server, cards, options, names)
+    return ([enrolment.node(server, cloud,
+                            _properties(host, server, capabilities or {}),
+                            [_port(card, wanted, names) for card in cards],
+                            resource_class)
              for server, cards in found.values()],
             [_warning(server, card) for server, cards in found.values()
              for card in cards if ports.is_ignored(card.mac)])
@@ -88,17 +80,7 @@ def _name_problems(servers):
                    'server set --name"')
 
 
-def _node(host, server, cards, options, names):
-    node = {'name': server.name, 'driver': enrolment.DRIVER,
-            'driver_info': enrolment.driver_info(server.id, options.cloud),
-            'properties': _properties(host, server, options),
-            'ports': [_port(card, options, names) for card in cards]}
-    if options.resource_class:
-        node['resource_class'] = options.resource_class
-    return node
-
-
-def _properties(host, server, options):
+def _properties(host, server, capabilities):
     flavor = host.capabilities.flavor(server)
     found = {
         'cpus': flavor.vcpus, 'memory_mb': flavor.ram,
@@ -107,7 +89,7 @@ def _properties(host, server, options):
                     or enrolment.DEFAULT_ARCHITECTURE,
         'capabilities': enrolment.capabilities(
             {'boot_mode': host.capabilities.boot_mode(server),
-             **options.capabilities}),
+             **capabilities}),
         'root_device': _root_device(host, server)}
     return {name: value for name, value in found.items() if value}
 
@@ -122,12 +104,11 @@ def _root_device(host, server):
     return None
 
 
-def _port(card, options, names):
-    physical_network = options.physical_networks.get(
-        card.network_id, options.physical_networks.get(
-            names.get(card.network_id)))
-    return {'address': card.mac, **(
-        {'physical_network': physical_network} if physical_network else {})}
+def _port(card, physical_networks, names):
+    found = (physical_networks.get(card.network_id)
+             or physical_networks.get(names.get(card.network_id)))
+    return {'address': card.mac,
+            **({'physical_network': found} if found else {})}
 
 
 def _warning(server, card):

@@ -8,21 +8,19 @@ import time
 from openstack import exceptions
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import model
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import retry
 
 
 class Servers:
-    """Creates servers of one environment and what belongs to them."""
+    """Creates servers of one environment and what belongs to them.
+
+    Waiting raises EnvironmentsError if what is waited for does not come.
+    """
 
     def __init__(self, inventory, resolved, stored, timeout):
-        """Use a project.
-
-        :param stored: the :class:`store.StoredEnvironment`.
-        :param timeout: seconds to wait for one server or volume.
-        """
+        """Use a project; wait so many seconds for one server or volume."""
         self._connection = inventory.connection
         self._nova = inventory.connection.compute
         self._retrier = inventory.retrier
@@ -30,7 +28,7 @@ class Servers:
         self._timeout = timeout
         self._resolved = resolved
         self._name = stored.name
-        self._user_data = dict(stored.definition.user_data)
+        self._user_data = stored.definition.user_data
         # One list of servers serves all threads.
         self._lock = threading.Lock()
         self._listed_at = 0.0
@@ -41,79 +39,61 @@ class Servers:
         return {plan.GROUP: self._group, plan.VOLUME: self._volume,
                 plan.SERVER: self._server}[item.kind](item, created)
 
-    def _create(self, item, function, **attributes):
-        return self._retrier.create(
-            lambda: self._inventory.find(self._name, item.kind, item.key),
-            function, **attributes)
-
     def _group(self, item, created):
-        return self._create(
-            item, self._nova.create_server_group,
+        return self._inventory.create(
+            self._name, item, self._nova.create_server_group,
             name=ownership.group_name(self._name, item.key),
             policies=[item.what.server_group])
 
     def _volume(self, item, created):
         disk, role = item.what, item.role
-        attributes = {}
         if disk is role.root_volume:
-            attributes['image_id'] = self._resolved.images[role.name].id
-        elif disk.image:
-            attributes['image_id'] = self._resolved.ids['image', disk.image]
-        if disk.type:
-            attributes['volume_type'] = disk.type
-        return self._create(
-            item, self._connection.block_storage.create_volume,
+            image_id = self._resolved.images[role.name].id
+        else:
+            image_id = self._resolved.ids.get(('image', disk.image))
+        return self._inventory.create(
+            self._name, item, self._connection.block_storage.create_volume,
             name=ownership.name(self._name, item.key), size=disk.size,
-            metadata=ownership.metadata(self._name, item.key), **attributes)
+            image_id=image_id, volume_type=disk.type,
+            metadata=ownership.metadata(self._name, item.key))
 
     def wait_for_volume(self, volume):
-        """Wait until a volume can be used, and return it.
-
-        :raises: EnvironmentsError if it cannot be used.
-        """
+        """Wait until a volume can be used, and return it."""
         def is_done(volume):
             return is_usable(volume) or volume.status.startswith('error')
 
-        if is_usable(volume):
-            return volume
-        title = f'volume {volume.name} ({volume.id})'
         volume = self._retrier.poll(
             lambda: self._retrier.call(
                 self._connection.block_storage.get_volume, volume.id),
             is_done, self._timeout)
+        title = f'Volume {volume.name} ({volume.id})'
         if not is_done(volume):
             raise self._timed_out(title, volume.status)
         if not is_usable(volume):
             raise errors.EnvironmentsError(
-                f'Volume {volume.name} ({volume.id}) is in state '
-                f'{volume.status}: "openstack volume show" and the host '
-                "cloud's operator know more; the next create makes it again")
+                f'{title} is in state {volume.status}: "openstack volume '
+                'show" and the host cloud\'s operator know more; the next '
+                'create makes it again')
         return volume
 
     def _server(self, item, created):
         role, place = item.role, item.key.split('.')[1:]
-        attributes = self._block_devices(role, place, created)
-        if role.server_group:
-            attributes['scheduler_hints'] = {
-                'group': created[plan.key(plan.GROUP, role.name)].id}
-        if role.availability_zone:
-            attributes['availability_zone'] = role.availability_zone
-        if role.key_name:
-            attributes['key_name'] = role.key_name
-        if role.user_data:
-            attributes['user_data'] = base64.b64encode(
-                self._user_data[role.user_data].encode()).decode()
-        if role.config_drive:
-            attributes['has_config_drive'] = True
         ports = [{'port': created[plan.key(plan.PORT, *place, number)].id}
                  for number in range(len(role.nics))]
-        return self._create(
-            item, self._nova.create_server,
+        return self._inventory.create(
+            self._name, item, self._nova.create_server,
             name=ownership.name(self._name, item.key),
             flavor_id=self._resolved.flavors[role.name].id,
             networks=ports or 'none',
             metadata=ownership.metadata(self._name, item.key),
-            tags=[ownership.tag(self._name)], **attributes)
+            tags=[ownership.tag(self._name)],
+            scheduler_hints=role.server_group and {
+                'group': created[plan.key(plan.GROUP, role.name)].id},
+            availability_zone=role.availability_zone, key_name=role.key_name,
+            user_data=role.user_data and base64.b64encode(
+                self._user_data[role.user_data].encode()).decode(),
+            has_config_drive=role.config_drive or None,
+            **self._block_devices(role, place, created))
 
     def _block_devices(self, role, place, created):
         """Return the attributes of a server that describe its disks."""
@@ -134,17 +114,11 @@ class Servers:
             *mapping]}
 
     def wait_built(self, server_id):
-        """Wait until Nova has built a server, and return it.
-
-        :raises: EnvironmentsError.
-        """
+        """Wait until Nova has built a server, and return it."""
         return self._wait(server_id, ('ACTIVE', 'SHUTOFF', 'RESCUE'))
 
     def stop(self, server):
-        """Stop a server, unless it is stopped, and wait for the end.
-
-        :raises: EnvironmentsError.
-        """
+        """Stop a server, unless it is stopped, and wait for the end."""
         if server.status == 'SHUTOFF':
             return
         try:
@@ -173,7 +147,7 @@ class Servers:
                 'again')
         if not is_done(server):
             raise self._timed_out(
-                f'server {server.name} ({server_id})',
+                f'Server {server.name} ({server_id})',
                 f'{server.status} {server.task_state or ""}'.strip())
         if server.status == 'ERROR':
             raise self._not_built(server)
@@ -203,16 +177,10 @@ class Servers:
 
     def _timed_out(self, what, state):
         return errors.EnvironmentsError(
-            f'{what[0].upper()}{what[1:]} is still {state} after '
-            f'{self._timeout} s: look at it, and create again with a longer '
-            '--timeout')
+            f'{what} is still {state} after {self._timeout} s: look at it, '
+            'and create again with a longer --timeout')
 
 
 def is_usable(volume):
     """Return whether a volume exists, for a server or in one."""
     return volume.status in ('available', 'in-use')
-
-
-def is_baremetal(item):
-    """Return whether a server is to become a node of Ironic."""
-    return item.role.kind == model.BAREMETAL

@@ -8,7 +8,6 @@ not an environment.
 """
 
 import base64
-import binascii
 import dataclasses
 import datetime
 import json
@@ -20,19 +19,17 @@ from oslo_utils import timeutils
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
+from quintupleo_power.host_cloud import errors as host_errors
 
 _DEFINITION = 'quintupleo_definition'
 # What Glance's database takes for a property.
 _MAX_LENGTH = 65535
+_JSON_PATCH = 'application/openstack-images-v2.1-json-patch'
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredEnvironment:
-    """An environment as it is stored, without its resources.
-
-    :ivar id: UUID of the image.
-    :ivar packed: the definition, as Glance stores it.
-    """
+    """An environment as it is stored, in the image of an id."""
 
     id: str
     name: str
@@ -41,10 +38,7 @@ class StoredEnvironment:
 
     @property
     def definition(self):
-        """The :class:`model.Definition`.
-
-        :raises: EnvironmentsError if it cannot be read.
-        """
+        """The definition; EnvironmentsError if it cannot be read."""
         return _unpacked(self.name, self.packed)
 
 
@@ -60,19 +54,19 @@ class EnvironmentStore:
         found = {}
         for image in sorted(self._images(),
                             key=lambda each: (each.created_at, each.id)):
+            name = image.properties[ownership.ENVIRONMENT]
             # Of two that were created at the same moment the first counts.
-            found.setdefault(image.properties[ownership.ENVIRONMENT], image)
-        return [_stored(found[name]) for name in sorted(found)]
+            found.setdefault(name, StoredEnvironment(
+                image.id, name, timeutils.parse_isotime(image.created_at),
+                image.properties[_DEFINITION]))
+        return [found[name] for name in sorted(found)]
 
     def get(self, name):
         """Return the :class:`StoredEnvironment` of a name, or None."""
         return next((each for each in self.all() if each.name == name), None)
 
     def require(self, name):
-        """Return the :class:`StoredEnvironment` of a name.
-
-        :raises: EnvironmentsError if it does not exist.
-        """
+        """Return the :class:`StoredEnvironment` of a name, or raise."""
         stored = self.get(name)
         if stored is None:
             raise errors.EnvironmentsError(
@@ -81,21 +75,24 @@ class EnvironmentStore:
         return stored
 
     def create(self, name, wanted):
-        """Store a :class:`model.Definition`.
-
-        :returns: a :class:`StoredEnvironment`.
-        """
+        """Store a definition; return the :class:`StoredEnvironment`."""
         body = {'name': f'quintupleo-environment-{name}',
                 'visibility': 'private', 'tags': [ownership.tag(name)],
                 ownership.ENVIRONMENT: name, _DEFINITION: _packed(wanted)}
-        self._retrier.create(lambda: self.get(name), self._post, body)
+        image = self._connection.image
+        self._retrier.create(
+            lambda: self.get(name), lambda: exceptions.raise_from_response(
+                image.post('/images', json=body)))
         return self.require(name)
 
     def update(self, stored, wanted):
         """Return a stored environment with another definition."""
         packed = _packed(wanted)
-        self._retrier.call(self._patch, stored.id, [
-            {'op': 'replace', 'path': f'/{_DEFINITION}', 'value': packed}])
+        self._retrier.call(lambda: exceptions.raise_from_response(
+            self._connection.image.patch(
+                f'/images/{stored.id}', headers={'Content-Type': _JSON_PATCH},
+                json=[{'op': 'replace', 'path': f'/{_DEFINITION}',
+                       'value': packed}])))
         return dataclasses.replace(stored, packed=packed)
 
     def delete(self, name):
@@ -107,39 +104,18 @@ class EnvironmentStore:
 
     def _images(self):
         project = self._connection.current_project_id
-        images = self._retrier.call(lambda: list(
-            self._connection.image.images(owner=project, limit=100)))
+        images = self._retrier.read_all(self._connection.image.images,
+                                        owner=project, limit=100)
         # Others may share images that look like ours.
         return [image for image in images if image.owner_id == project
                 and {_DEFINITION, ownership.ENVIRONMENT} <= set(
                     image.properties or ())]
 
-    def _post(self, body):
-        exceptions.raise_from_response(
-            self._connection.image.post('/images', json=body))
-
-    def _patch(self, image_id, body):
-        exceptions.raise_from_response(
-            self._connection.image.patch(
-                f'/images/{image_id}', json=body, headers={
-                    'Content-Type':
-                        'application/openstack-images-v2.1-json-patch'}))
-
-
-def _stored(image):
-    return StoredEnvironment(
-        image.id, image.properties[ownership.ENVIRONMENT],
-        timeutils.parse_isotime(image.created_at),
-        image.properties[_DEFINITION])
-
 
 def _packed(wanted):
-    """Return a definition as one short text.
-
-    :raises: EnvironmentsError if it is too long.
-    """
+    """Return a definition as one short text, or raise EnvironmentsError."""
     content = json.dumps({'file': wanted.text,
-                          'user_data': dict(wanted.user_data)})
+                          'user_data': wanted.user_data})
     packed = base64.b64encode(zlib.compress(content.encode(), 9)).decode()
     if len(packed) > _MAX_LENGTH:
         raise errors.EnvironmentsError(
@@ -155,8 +131,8 @@ def _unpacked(name, packed):
         content = json.loads(zlib.decompress(base64.b64decode(packed)))
         return definition.parse(content['file'], f'environment {name}',
                                 content['user_data'])
-    except (errors.DefinitionError, binascii.Error, zlib.error, ValueError,
-            LookupError, AttributeError, TypeError) as exc:
+    except (errors.DefinitionError, zlib.error,
+            *host_errors.UNEXPECTED_FORM) as exc:
         raise errors.EnvironmentsError(
             f'The definition of environment "{name}", property {_DEFINITION} '
             f'of image quintupleo-environment-{name}, cannot be read: {exc}')

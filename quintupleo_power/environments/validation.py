@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mistakes in the file of an environment that a JSON schema does not find.
-
-One of them is a role that names a network which is not in the file.
-"""
+"""Mistakes in the file of an environment that a JSON schema does not find."""
 
 import ipaddress
 
-from quintupleo_power.environments import model
+from quintupleo_power.environments import schema
 
 
 class Validation:
@@ -14,6 +11,7 @@ class Validation:
 
     def __init__(self, document, definition):
         self._document = document
+        self._mistake = document.mistake
         self._definition = definition
         self._networks = {each.name: each for each in definition.networks}
 
@@ -33,16 +31,13 @@ class Validation:
         for port in self._definition.ports:
             self._check_address(port, ('ports', port.name))
 
-    def _mistake(self, where, sentence):
-        self._document.mistake(where, sentence)
-
     def _require_network(self, name, where):
-        if name in self._networks:
-            return True
-        known = ', '.join(self._networks) or 'none'
-        self._mistake(where, f'network "{name}" is not among those of the '
-                             f'file ({known})')
-        return False
+        """Return the network of a name; None if the file has none."""
+        if name not in self._networks:
+            known = ', '.join(self._networks) or 'none'
+            self._mistake(where, f'network "{name}" is not among those of '
+                                 f'the file ({known})')
+        return self._networks.get(name)
 
     def _check_network(self, network, where):
         if network.existing is not None:
@@ -66,7 +61,7 @@ class Validation:
         if subnet.gateway and subnet.gateway is not True:
             self._require_inside(subnet.gateway, [subnet],
                                  (*where, 'gateway'))
-        for address in subnet.allocation_pool or ():
+        for address in subnet.allocation_pool:
             self._require_inside(address, [subnet],
                                  (*where, 'allocation_pool'))
 
@@ -78,7 +73,7 @@ class Validation:
                           + ' or '.join(map(str, cidrs)))
 
     def _check_role(self, role, where):
-        if role.kind == model.SERVER:
+        if role.kind == schema.SERVER:
             forbidden = ('resource_class', 'capabilities')
             why = 'only roles of kind baremetal become nodes of Ironic'
             if role.image is None:
@@ -95,9 +90,7 @@ class Validation:
             self._check_nic(nic, (*where, 'nics', number))
 
     def _check_nic(self, nic, where):
-        network = (self._networks.get(nic.network)
-                   if self._require_network(nic.network, (*where, 'network'))
-                   else None)
+        network = self._require_network(nic.network, (*where, 'network'))
         if nic.mac and int(nic.mac[:2], 16) & 1:
             self._mistake((*where, 'mac'), f'{nic.mac} begins a '
                           'multicast address: the second digit has to be even')
@@ -119,26 +112,24 @@ class Validation:
 
     def _check_virtual_ip(self, virtual_ip, where):
         known = {role.name: role for role in self._definition.roles}
-        on_network = self._check_address(virtual_ip, where)
+        network = self._check_address(virtual_ip, where)
         for number, name in enumerate(virtual_ip.roles):
             if name not in known:
                 self._mistake((*where, 'roles', number), f'role "{name}" is '
                               'not among those of the file ('
                               + ', '.join(known) + ')')
-            elif on_network and virtual_ip.network not in {
+            elif network and network.name not in {
                     nic.network for nic in known[name].nics}:
                 self._mistake((*where, 'roles', number), f'role "{name}" has '
-                              f'no NIC on network "{virtual_ip.network}"')
+                              f'no NIC on network "{network.name}"')
 
     def _check_address(self, wanted, where):
-        """Check an address, and return whether its network is in the file."""
-        on_network = self._require_network(wanted.network,
-                                           (*where, 'network'))
-        if wanted.address and on_network:
-            self._require_inside(
-                wanted.address, self._networks[wanted.network].subnets,
-                (*where, 'address'))
-        return on_network
+        """Check an address, and return its network, if the file has it."""
+        network = self._require_network(wanted.network, (*where, 'network'))
+        if wanted.address and network:
+            self._require_inside(wanted.address, network.subnets,
+                                 (*where, 'address'))
+        return network
 
 
 def _may_filter(nic, network):

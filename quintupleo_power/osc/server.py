@@ -5,7 +5,6 @@ from osc_lib.cli import parseractions
 from osc_lib.command import command
 from osc_lib.i18n import _
 
-from quintupleo_power.environments import server_nodes
 from quintupleo_power.osc import common
 
 
@@ -37,15 +36,15 @@ class EnrollServers(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
-        options = server_nodes.Options(
-            parsed_args.host_cloud, parsed_args.resource_class,
-            parsed_args.capabilities or {},
-            parsed_args.physical_networks or {})
         with common.environments(self.app, parsed_args, _(
                 'Interrupted. Enroll again without the servers that are '
                 'nodes already: it completes what this command has begun.'
                 )) as environments:
             return common.enroll(
                 self.app, parsed_args, environments,
-                environments.describe_servers(parsed_args.servers, options),
+                environments.describe_servers(
+                    parsed_args.servers, cloud=parsed_args.host_cloud,
+                    resource_class=parsed_args.resource_class,
+                    capabilities=parsed_args.capabilities,
+                    physical_networks=parsed_args.physical_networks),
                 refuse_enrolled=True)

@@ -372,6 +372,9 @@ class Compute(Service):
     def flavors(self):
         return self._cloud.all('flavor')
 
+    def find_flavor(self, name, ignore_missing):
+        return self._cloud.find('flavor', name, ignore_missing)
+
     def find_keypair(self, name, ignore_missing):
         return self._cloud.find('keypair', name, ignore_missing)
 

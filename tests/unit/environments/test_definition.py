@@ -9,7 +9,6 @@ from unittest import mock
 
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import model
 from quintupleo_power.environments import schema
 
 ROLE = '''
@@ -41,11 +40,11 @@ class DefinitionTestCase(unittest.TestCase):
         found = parse('roles: {compute: {flavor: tiny}}')
         role, = found.roles
         self.assertEqual(
-            (None, (), (), ()),
+            (None, [], [], []),
             (found.name, found.networks, found.routers, found.virtual_ips))
         self.assertEqual(
-            ('compute', model.BAREMETAL, 1, 'tiny', (), 'bios', None),
-            (role.name, role.kind, role.count, role.flavor.name, role.nics,
+            ('compute', schema.BAREMETAL, 1, 'tiny', [], 'bios', None),
+            (role.name, role.kind, role.count, role.flavor, role.nics,
              role.boot_mode, role.image))
 
     def test_nics(self):
@@ -101,7 +100,7 @@ class DefinitionTestCase(unittest.TestCase):
               two: {<<: *role, count: 3}
             ''').roles
         self.assertEqual((2, 3, 'tiny'),
-                         (one.count, two.count, two.flavor.name))
+                         (one.count, two.count, two.flavor))
 
     def test_a_number_is_no_mac(self):
         found = parse('''
@@ -277,7 +276,7 @@ class DefinitionTestCase(unittest.TestCase):
                     'boot.sh cannot be read: No such file'):
                 definition.load(path)
             (path.parent / 'boot.sh').write_text('#!/bin/sh')
-            self.assertEqual((('boot.sh', '#!/bin/sh'),),
+            self.assertEqual({'boot.sh': '#!/bin/sh'},
                              definition.load(path).user_data)
 
     def test_security_groups_need_port_security(self):
