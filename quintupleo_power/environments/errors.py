@@ -26,25 +26,15 @@ class DefinitionError(EnvironmentsError):
     """The file of an environment has mistakes; one line for each."""
 
 
-class ImageError(EnvironmentsError):
-    """An image cannot be made."""
-
-
 def explain(exc):
-    """Return the message of the cloud, without HTML, URL and full stop.
-
-    :param exc: one of :data:`CLOUD_ERRORS`.
-    """
+    """Return the message of a cloud's error, without HTML and URL."""
     # Glance responds in HTML, openstacksdk adds the URL.
     message = getattr(exc, 'details', None) or str(exc)
     return ' '.join(re.sub('<[^>]*>', ' ', str(message)).split()).rstrip('.')
 
 
 def status(exc):
-    """Return the HTTP status of an error; None if there was no response.
-
-    :param exc: one of :data:`CLOUD_ERRORS`.
-    """
+    """Return the HTTP status of a cloud's error; None without a response."""
     return getattr(exc, 'status_code', None) or getattr(
         exc, 'http_status', None) or None
 

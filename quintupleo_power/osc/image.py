@@ -30,6 +30,7 @@ class CreateImages(command.Lister):
                    'makes it'))
         parser.add_argument(
             '--boot-mode', action='append', choices=images.BOOT_MODES,
+            dest='boot_modes',
             help=_('Boot mode to make images for; may be repeated '
                    '(default: both)'))
         parser.add_argument(
@@ -49,16 +50,10 @@ class CreateImages(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
-        options = images.Options(
-            iso=parsed_args.iso,
-            network_first_iso=parsed_args.network_first_iso,
-            boot_modes=parsed_args.boot_mode or images.BOOT_MODES,
-            prefix=parsed_args.prefix, replace=parsed_args.replace,
-            hypervisor_type=parsed_args.hypervisor_type)
         try:
             made = list(images.create_all(common.connection(self.app),
-                                          options))
-        except errors.ImageError as exc:
+                                          parsed_args))
+        except errors.EnvironmentsError as exc:
             raise exceptions.CommandError(str(exc))
         columns = ('name', 'id', 'boot_mode', 'purpose', 'outcome')
         return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),

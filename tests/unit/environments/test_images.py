@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images of a project: uploaded, kept, replaced."""
 
+import argparse
 import os
 import tempfile
 import unittest
@@ -48,14 +49,17 @@ class ImagesTestCase(unittest.TestCase):
                   'project_domain_name': 'Default'})
 
     def create(self, path=None, **kwargs):
-        return list(images.create_all(
-            self.connect(), images.Options(path or self.iso, **kwargs)))
+        options = {'network_first_iso': None, 'boot_modes': None,
+                   'prefix': 'quintupleo', 'replace': False,
+                   'hypervisor_type': None, **kwargs}
+        return list(images.create_all(self.connect(), argparse.Namespace(
+            iso=path or self.iso, **options)))
 
     def outcomes(self, made):
         return {image.name: image.outcome for image in made}
 
     def error(self, *parts, **kwargs):
-        with self.assertRaises(errors.ImageError) as caught:
+        with self.assertRaises(errors.EnvironmentsError) as caught:
             self.create(**kwargs)
         text = str(caught.exception)
         for part in parts:
