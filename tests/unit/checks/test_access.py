@@ -125,3 +125,17 @@ class AccessTestCase(base.WholeCloudTestCase):
         self.host.clock_skew = -45
         self.check('clocks', 'warn',
                    'the identity service is 45 s behind', 'NTP')
+
+
+class RescueTestCase(base.WholeCloudTestCase):
+
+    def test_no_proof_of_a_rescue(self):
+        self.host.events.clear()
+        self.check('rescue', 'warn', 'nothing shows', '--try')
+        self.server.vm_state = 'rescued'
+        self.check('rescue', 'pass')
+
+    def test_rescue_that_failed_proves_nothing(self):
+        for event in self.host.events.values():
+            event['message'] = 'Error'
+        self.check('rescue', 'warn', 'nothing shows', '--try')
