@@ -3,8 +3,8 @@
 
 from quintupleo_power.checks import findings
 from quintupleo_power.host_cloud import capabilities
+from quintupleo_power.host_cloud import cloud_info
 from quintupleo_power.host_cloud import consoles
-from quintupleo_power.host_cloud import project as host_project
 
 CREDENTIALS = 'credentials'
 COMPUTE, IMAGES, NETWORKS = 'compute API', 'image API', 'network API'
@@ -16,7 +16,7 @@ _READERS = {'reader'}
 # From which compute API on there is what; with the last one all of it.
 _FEATURES = {
     consoles.MICROVERSION: 'consoles',
-    host_project.TAGS_MICROVERSION:
+    cloud_info.TAGS_MICROVERSION:
         'the servers of an environment by their tag',
     capabilities.VOLUME_RESCUE_MICROVERSION:
         'network boot of servers that boot from a volume',

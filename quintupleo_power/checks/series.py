@@ -15,10 +15,10 @@ from quintupleo_power.environments import mark
 from quintupleo_power.environments import patience
 from quintupleo_power.environments import quota
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import cloud_info
 from quintupleo_power.host_cloud import connection as host_cloud_connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import project as host_project
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 
 # Seconds for which a request that reads a quota is tried again.
 _PATIENCE = 10
@@ -61,7 +61,7 @@ class Cloud:
         self.connection = connection
         self.compute = compute
         self.host = cloud.HostCloud(title, compute, *others)
-        self.project = host_project.Project(compute, *others)
+        self.project = cloud_info.CloudInfo(compute, *others)
 
 
 class NoCloud:
@@ -93,7 +93,7 @@ def of_conductor():
     try:
         entered = host_cloud_connection.access(
             host_cloud_connection.Credentials())
-        return Cloud(sdk.connect(entered),
+        return Cloud(openstacksdk.connect(entered),
                      *host_cloud_connection.services(entered))
     except (errors.HostCloudError, *failures.CLOUD_ERRORS) as exc:
         return NoCloud(exc)
@@ -108,7 +108,7 @@ def of_user(connect):
     try:
         connection = connect()
         return Cloud(connection, *host_cloud_connection.services(
-            sdk.access(connection)))
+            openstacksdk.access(connection)))
     except failures.CLOUD_ERRORS as exc:
         return NoCloud(errors.CloudMisconfigured(
             f'No usable cloud is named: {failures.explain(exc)}'))

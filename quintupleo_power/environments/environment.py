@@ -19,7 +19,7 @@ from quintupleo_power.environments import record
 from quintupleo_power.environments import remover
 from quintupleo_power.environments import sets
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power import transitions
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
@@ -350,7 +350,7 @@ class Environments:
 
     @functools.cached_property
     def _sets(self):
-        return sets.Sets(sdk.services(self._connection), self._shown,
+        return sets.Sets(openstacksdk.services(self._connection), self._shown,
                          self._snapshot_timeout)
 
 

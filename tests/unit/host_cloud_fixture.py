@@ -79,7 +79,7 @@ class Clock(fixtures.Fixture):
         for module in self.MODULES:
             self.useFixture(fixtures.MockPatch(f'{module}.time', self))
         self.useFixture(fixtures.MockPatch(
-            'quintupleo_power.host_cloud.project._now', self.moment))
+            'quintupleo_power.host_cloud.cloud_info._now', self.moment))
 
     def moment(self):
         return BEGINNING + datetime.timedelta(seconds=self.now)

@@ -18,7 +18,7 @@ from quintupleo_power.environments import patience
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import remover
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 from tests.unit.environments import fake_connection
 
 FILE = '''
@@ -78,7 +78,7 @@ class EnvironmentTestCase(unittest.TestCase):
         for module, name, value in (
                 (machines, '_PAUSE', 0), (remover, '_PAUSE', 0),
                 (patience, '_WAIT', lambda retry_state: 0),
-                (sdk, 'services', lambda connection: connection.services)):
+                (openstacksdk, 'services', lambda connection: connection.services)):
             patch = mock.patch.object(module, name, value)
             patch.start()
             self.addCleanup(patch.stop)

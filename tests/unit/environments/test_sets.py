@@ -16,7 +16,7 @@ from quintupleo_power.environments import environment
 from quintupleo_power.environments import mark
 from quintupleo_power.environments import operations
 from quintupleo_power.environments import parallel
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import snapshots
 from tests.unit.environments import test_osc
 from tests.unit import host_cloud_fixture
@@ -30,7 +30,7 @@ MODULES = ('quintupleo_power.environments.operations',
            'quintupleo_power.environments.sets')
 
 # Without the stand-in of test_environment.
-SERVICES = sdk.services
+SERVICES = openstacksdk.services
 
 
 class SetsTestCase(test_osc.CommandTestCase):

@@ -14,8 +14,8 @@ from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
-from quintupleo_power.host_cloud import sdk
 from quintupleo_power.host_cloud import service
 from tests.unit import base
 
@@ -71,11 +71,11 @@ class SharedCloudTestCase(base.DriverTestCase):
         access = dataclasses.replace(
             connection.access(connection.Credentials()),
             compute_endpoint='http://other.example.test/v2.1')
-        entered = sdk.connect(access)
+        entered = openstacksdk.connect(access)
         self.assertEqual(self.rescue_image['id'], next(iter(
             entered.image.images(name='quintupleo-rescue-bios'))).id)
         self.assertEqual(access.compute_endpoint,
-                         sdk.access(entered).compute_endpoint)
+                         openstacksdk.access(entered).compute_endpoint)
 
     def test_error_that_says_nothing_is_told_by_its_status(self):
         for body in ({'computeFault': {}}, {'error': 'none'}, {}):

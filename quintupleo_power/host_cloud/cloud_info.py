@@ -72,7 +72,7 @@ class Network:
     dhcp: tuple[str, ...]
 
 
-class Project:
+class CloudInfo:
     """A project of a host cloud, as it sees itself and the cloud."""
 
     def __init__(self, compute, image, volume, network):
