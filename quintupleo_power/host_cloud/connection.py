@@ -2,7 +2,6 @@
 """Connections to host clouds: credentials in, REST services out."""
 
 import dataclasses
-import threading
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
@@ -13,6 +12,7 @@ from oslo_config import cfg
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import answers
+from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
@@ -95,9 +95,8 @@ def access(credentials):
     else:
         found = _from_section(credentials.region_name)
     _check_auth_url(found)
-    found.session.session.hooks['response'].append(_follow_no_stranger)
+    answers.mount(found.session, _follow_no_stranger)
     answers.check(found.session)
-    found.session.auth._lock = _Lock()
     return found
 
 
@@ -109,11 +108,14 @@ def services(access):
         of block storage, that of networks); the last two may be missing in
         the cloud.
     """
-    common = {'session': access.session, 'region_name': access.region_name,
+    session = access.session
+    if not isinstance(session.auth, authentication.Plugin):
+        session.auth = authentication.Plugin(session.auth)
+    common = {'session': session, 'region_name': access.region_name,
               'interface': access.interface,
               # By the name that operators set the level of.
               'logger': redaction.Logger('keystoneauth.session',
-                                         access.session.auth)}
+                                         session.auth)}
     compute = adapter.Adapter(
         service_type='compute', endpoint_override=access.compute_endpoint,
         min_version='2.1', max_version='2.latest', **common)
@@ -135,30 +137,6 @@ def services(access):
         service.Service(access.title, network))
 
 
-class _Lock:
-    """The lock of an authentication plugin, refused to who holds it.
-
-    keystoneauth asks again with a token for a version document that was
-    answered with 401. For Keystone's own document that is the very token
-    that is being fetched, and it would wait for itself for ever.
-    """
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._holder = None
-
-    def __enter__(self):
-        if self._holder == threading.get_ident():
-            raise ks_exceptions.Unauthorized(
-                'The identity service asks for a token before it gives one')
-        self._lock.acquire()
-        self._holder = threading.get_ident()
-
-    def __exit__(self, *exc_info):
-        self._holder = None
-        self._lock.release()
-
-
 def _check_auth_url(access):
     auth_url = getattr(access.session.auth, 'auth_url', None) or ''
     if '@' in auth_url.partition('//')[2].partition('/')[0]:
@@ -172,7 +150,7 @@ def _check_auth_url(access):
 _FOLLOWED = (301, 302, 303, 305, 307, 308)
 
 
-def _follow_no_stranger(answer, **kwargs):
+def _follow_no_stranger(answer):
     """Stop keystoneauth from sending credentials on to another host."""
     location = answer.headers.get('location')
     if (answer.status_code in _FOLLOWED and location

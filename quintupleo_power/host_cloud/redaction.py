@@ -66,7 +66,7 @@ class Logger(logging.LoggerAdapter):
         return without_secrets(str(msg), self._auth), kwargs
 
 
-def _secrets(auth, depth=3):
+def _secrets(auth, depth=4):
     """Find the secrets of an authentication plugin and of its token."""
     found = set()
     for name, value in getattr(auth, '__dict__', {}).items():

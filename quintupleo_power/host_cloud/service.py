@@ -9,6 +9,7 @@ import time
 from keystoneauth1 import exceptions as ks_exceptions
 
 from quintupleo_power.host_cloud import answers
+from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 
@@ -216,10 +217,22 @@ class Service:
         self._require_version()
         if self.microversion:
             kwargs['microversion'] = '%d.%d' % self.microversion
-        answer = self._call(self._rest.request, path, method, **kwargs)
+        answer = self._call(self._send, path, method, **kwargs)
         date = _date(answer)
         self.clock_ahead = date and date.timestamp() - time.time()
         return answer
+
+    def _send(self, path, method, **kwargs):
+        answer = self._rest.request(path, method, raise_exc=False, **kwargs)
+        if answer.status_code < 400:
+            return answer
+        try:
+            raise ks_exceptions.from_response(answer, method, answer.url)
+        except AttributeError:
+            # Where the body has a list "errors" of something else.
+            raise ks_exceptions.HttpError(
+                http_status=answer.status_code, response=answer,
+                method=method, url=answer.url)
 
     def _unintelligible(self, answer, what):
         return errors.ServerError(
@@ -239,6 +252,10 @@ class Service:
         except answers.ForeignAnswer as exc:
             raise errors.ServerError(
                 f'{self._title} gave no answer: {exc.details}')
+        except authentication.MalformedDocument as exc:
+            raise errors.MalformedAnswer(
+                f'{self._title} answered in a form that an OpenStack service '
+                f'does not have ({exc})')
         except ks_exceptions.Unauthorized as exc:
             raise errors.AuthenticationFailed(
                 f'{self._title} does not accept the credentials: '
@@ -256,10 +273,6 @@ class Service:
         except ks_exceptions.ClientException as exc:
             raise errors.CloudUnreachable(
                 f'{self._title} cannot be reached: {_short(exc)}')
-        except errors.UNEXPECTED_FORM as exc:
-            raise errors.MalformedAnswer(
-                f'{self._title} answered in a form that an OpenStack service '
-                f'does not have ({type(exc).__name__})')
         except Exception as exc:
             # keystoneauth's password plugin says so of a missing password.
             if type(exc) is not Exception:
@@ -291,7 +304,7 @@ class Service:
 
     @staticmethod
     def _busy(exc, message):
-        seconds = _retry_after(exc.response)
+        seconds = answers.retry_after(exc.response)
         if seconds:
             message += f' (asks to be left alone for {seconds:.0f} seconds)'
         kind = (errors.TooManyRequests if exc.http_status == 429
@@ -321,22 +334,6 @@ _KINDS = {
     409: errors.Conflict,
     501: errors.NotOffered,
 }
-
-
-def _retry_after(response):
-    """Tell for how long a service asks not to be asked (RFC 9110, 10.2.3).
-
-    :returns: seconds, 0 if it does not say or what it says is absurd.
-    """
-    value = response.headers.get('Retry-After', '').strip()
-    if re.fullmatch('[0-9]{1,9}', value):
-        return int(value)
-    try:
-        until = email_utils.parsedate_to_datetime(value)
-        now = datetime.datetime.now(until.tzinfo)
-        return max(0, (until - now).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return 0
 
 
 def _explanation(exc):

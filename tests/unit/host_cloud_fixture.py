@@ -236,11 +236,14 @@ class FakeHostCloud(fixtures.Fixture):
         self.clock = self.useFixture(Clock())
 
     def _listen(self):
-        mocker = requests_mock.Mocker(case_sensitive=True)
-        mocker.start()
-        self.addCleanup(mocker.stop)
-        mocker.register_uri(requests_mock.ANY, requests_mock.ANY,
-                            text=self._answer)
+        answers = requests_mock.Adapter(case_sensitive=True)
+        answers.register_uri(requests_mock.ANY, requests_mock.ANY,
+                             text=self._answer)
+        # Below the adapters that the driver mounts itself.
+        self.useFixture(fixtures.MockPatchObject(
+            requests.adapters.HTTPAdapter, 'send',
+            lambda adapter, request, **kwargs: answers.send(
+                request, **kwargs)))
         self.auth_url = AUTH_URL
 
     # What a test prepares.
