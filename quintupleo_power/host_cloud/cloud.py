@@ -8,18 +8,17 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import actions
-from quintupleo_power.host_cloud import boot_images
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
-from quintupleo_power.host_cloud import instance_images
 from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import snapshots
+from quintupleo_power.host_cloud import uploads
 from quintupleo_power.host_cloud import volumes
 
 CONF = cfg.CONF
@@ -89,8 +88,8 @@ class HostCloud:
     :ivar actions: what is done with them, an :class:`actions.Actions`.
     :ivar capabilities: what they are, a :class:`capabilities.Capabilities`.
     :ivar images: an :class:`images.Images`.
-    :ivar boot_images: a :class:`boot_images.BootImages`.
-    :ivar instance_images: an :class:`instance_images.InstanceImages`.
+    :ivar boot_images: a :class:`uploads.BootImages`.
+    :ivar instance_images: an :class:`uploads.InstanceImages`.
     :ivar snapshots: a :class:`snapshots.Snapshots`.
     :ivar volumes: a :class:`volumes.Volumes`.
     :ivar ports: a :class:`ports.Ports`.
@@ -115,8 +114,8 @@ class HostCloud:
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
                                        CONF[GROUP].poll_interval)
-        self.boot_images = boot_images.BootImages(image)
-        self.instance_images = instance_images.InstanceImages(compute, image)
+        self.boot_images = uploads.BootImages(image)
+        self.instance_images = uploads.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)
         self.ports = ports.Ports(network, compute, self.servers)
         self.consoles = consoles.Consoles(compute)

@@ -9,11 +9,11 @@ that are ACTIVE, PAUSED or SHUTOFF (``attach_interface`` and
 
 import dataclasses
 import ipaddress
-import time
 
 from oslo_log import log
 from oslo_utils import netutils
 from oslo_utils import uuidutils
+import tenacity
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import server_cache
@@ -170,13 +170,16 @@ class Ports:
             self._cached.invalidate(server.id)
 
     def _wait_detached(self, server, mac, port_id):
-        deadline = time.monotonic() + _TIMEOUT
-        while self._attached(server, mac):
-            if time.monotonic() > deadline:
-                raise errors.ActionTimeout(
-                    f'Nova has not taken port {port_id} from server '
-                    f'{server.id} within {_TIMEOUT:.0f} s')
-            time.sleep(_PAUSE)
+        try:
+            tenacity.Retrying(
+                retry=tenacity.retry_if_result(bool),
+                wait=tenacity.wait_fixed(_PAUSE),
+                stop=tenacity.stop_after_delay(_TIMEOUT))(
+                    self._attached, server, mac)
+        except tenacity.RetryError:
+            raise errors.ActionTimeout(
+                f'Nova has not taken port {port_id} from server {server.id} '
+                f'within {_TIMEOUT:.0f} s')
 
     def _attached(self, server, mac):
         """Return the UUID of a server's port with a MAC address, or None."""

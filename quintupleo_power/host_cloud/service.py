@@ -7,6 +7,7 @@ import re
 import time
 
 from keystoneauth1 import exceptions as ks_exceptions
+import tenacity
 
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import authentication
@@ -22,11 +23,13 @@ class Service:
         tell.
     """
 
-    # A read is made again after these seconds. Ironic gives a request up at
-    # once when its first look at a machine fails.
-    READ_AGAIN = (0.3, 1.0)
-    # Not so if a single attempt took as long, or the cloud was away a moment
-    # ago: many nodes would otherwise wait for it one after the other.
+    # How often a read is made, and the first pause in seconds. Ironic gives a
+    # request up at once when its first read of a server fails.
+    ATTEMPTS = 3
+    PAUSE = 0.3
+    # Reads are not made again if that takes so many seconds, or the cloud was
+    # away a moment ago: many nodes would otherwise wait for it one after the
+    # other.
     SLOW = 5.0
     AWAY = 10.0
 
@@ -107,31 +110,26 @@ class Service:
         :returns: the decoded member or body.
         :raises: HostCloudError in one of its kinds.
         """
-        again = iter(self.READ_AGAIN)
-        while True:
-            begun = time.monotonic()
-            try:
-                return self._read(path, key, kind, params)
-            except errors.PASSING as exc:
-                pause = self._pause(again, exc, begun)
-                if pause is None:
-                    raise
-            time.sleep(pause)
+        for attempt in tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(errors.PASSING),
+                wait=self._pause, stop=self._gives_up, reraise=True):
+            with attempt:
+                return self._decoded(
+                    self._request('GET', path, params=params), key, kind)
 
-    def _pause(self, again, error, begun):
-        """Seconds until a read that failed is worth repeating, or None."""
+    def _pause(self, state):
+        return max(self.PAUSE * 3 ** (state.attempt_number - 1),
+                   state.outcome.exception().retry_after)
+
+    def _gives_up(self, state):
+        """Return whether a read that failed is not worth repeating."""
         now = time.monotonic()
-        pause = next(again, None)
-        if (pause is None or now - begun > self.SLOW
+        took = state.seconds_since_start - state.idle_for
+        if (state.attempt_number >= self.ATTEMPTS or took > self.SLOW
                 or now < self._away_until):
             self._away_until = now + self.AWAY
-            return None
-        return (max(pause, error.retry_after)
-                if error.retry_after <= self.SLOW else None)
-
-    def _read(self, path, key, kind, params):
-        return self._decoded(
-            self._request('GET', path, params=params), key, kind)
+            return True
+        return state.outcome.exception().retry_after > self.SLOW
 
     def _decoded(self, answer, key, kind):
         try:

@@ -60,15 +60,15 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cache',
                'quintupleo_power.host_cloud.cloud',
-               'quintupleo_power.host_cloud.ports',
-               'quintupleo_power.host_cloud.instance_images',
+               'quintupleo_power.host_cloud.uploads',
                'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.snapshots',
                'quintupleo_power.host_cloud.volumes',
                'quintupleo_power.host_cloud.server_cache',
                'quintupleo_power.host_cloud.servers',
                'quintupleo_power.node.pending_request',
-               'quintupleo_power.takeover')
+               'quintupleo_power.takeover',
+               'tenacity', 'tenacity.nap')
 
     def __init__(self):
         self.now = 1000.0
