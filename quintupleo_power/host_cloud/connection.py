@@ -2,12 +2,15 @@
 """Connections to host clouds: credentials in, REST services out."""
 
 import dataclasses
+import typing
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1.identity import v3
 from keystoneauth1 import loading
+from keystoneauth1 import session as ks_session
 from oslo_config import cfg
+import requests
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import addresses
@@ -59,38 +62,45 @@ class Access:
     """
 
     title: str
-    session: object
+    session: ks_session.Session
     region_name: str | None
-    interface: object
+    interface: str | list[str] | None
     compute_endpoint: str | None = None
     image_endpoint: str | None = None
     volume_endpoint: str | None = None
     network_endpoint: str | None = None
 
 
-def connect(credentials):
-    """Make the services of a host cloud; sends nothing yet.
+class Services(typing.NamedTuple):
+    """The services of one cloud; the last two it may lack.
 
-    :param credentials: a :class:`Credentials`.
-    :returns: see :func:`services`.
+    :ivar title: the cloud's name in messages.
+    """
+
+    title: str
+    compute: service.Service
+    image: service.Service
+    volume: service.Service
+    network: service.Service
+
+
+def connect(credentials: Credentials) -> Services:
+    """Return the services of a host cloud; sends nothing yet.
+
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
     return services(access(credentials))
 
 
-def access(credentials):
-    """Tell how to enter a host cloud; sends nothing yet.
+def access(credentials: Credentials) -> Access:
+    """Return how to enter a host cloud; sends nothing yet.
 
-    :param credentials: a :class:`Credentials`.
-    :returns: an :class:`Access`.
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
     if credentials.application_credential_id:
         found = _from_application_credential(credentials)
-    elif credentials.cloud:
-        found = _from_clouds_yaml(credentials.cloud, credentials.region_name)
-    elif CONF[GROUP].cloud:
-        found = _from_clouds_yaml(CONF[GROUP].cloud,
+    elif credentials.cloud or CONF[GROUP].cloud:
+        found = _from_clouds_yaml(credentials.cloud or CONF[GROUP].cloud,
                                   credentials.region_name)
     else:
         found = _from_section(credentials.region_name)
@@ -100,44 +110,31 @@ def access(credentials):
     return found
 
 
-def services(access):
-    """Make the services of a host cloud; sends nothing yet.
-
-    :param access: an :class:`Access`.
-    :returns: (title, compute :class:`service.Service`, that of images, that
-        of block storage, that of networks); the last two may be missing in
-        the cloud.
-    """
+def services(access: Access) -> Services:
+    """Return the services of a host cloud; sends nothing yet."""
     session = access.session
     if not isinstance(session.auth, authentication.Plugin):
         session.auth = authentication.Plugin(session.auth)
-    common = {'session': session, 'region_name': access.region_name,
-              'interface': access.interface,
-              # By the name that operators set the level of.
-              'logger': redaction.Logger('keystoneauth.session',
-                                         session.auth)}
-    compute = adapter.Adapter(
-        service_type='compute', endpoint_override=access.compute_endpoint,
-        min_version='2.1', max_version='2.latest', **common)
-    image = adapter.Adapter(
-        service_type='image', endpoint_override=access.image_endpoint,
-        min_version='2', max_version='2.latest', **common)
-    volume = adapter.Adapter(
-        service_type='block-storage',
-        endpoint_override=access.volume_endpoint,
-        min_version='3', max_version='3.latest', **common)
-    network = adapter.Adapter(
-        service_type='network', endpoint_override=access.network_endpoint,
-        min_version='2', max_version='2.latest', **common)
-    return (
+    # By the name that operators set the level of.
+    logger = redaction.Logger('keystoneauth.session', session.auth)
+
+    def make(service_type, oldest, endpoint, newest_microversion=None):
+        return service.Service(access.title, adapter.Adapter(
+            session, service_type=service_type, region_name=access.region_name,
+            interface=access.interface, endpoint_override=endpoint,
+            min_version=oldest, max_version=f'{oldest[0]}.latest',
+            logger=logger), newest_microversion)
+
+    return Services(
         access.title,
-        service.Service(access.title, compute, NEWEST_COMPUTE_MICROVERSION),
-        service.Service(access.title, image),
-        service.Service(access.title, volume),
-        service.Service(access.title, network))
+        make('compute', '2.1', access.compute_endpoint,
+             NEWEST_COMPUTE_MICROVERSION),
+        make('image', '2', access.image_endpoint),
+        make('block-storage', '3', access.volume_endpoint),
+        make('network', '2', access.network_endpoint))
 
 
-def _check_auth_url(access):
+def _check_auth_url(access: Access) -> None:
     auth_url = getattr(access.session.auth, 'auth_url', None) or ''
     if '@' in auth_url.partition('//')[2].partition('/')[0]:
         # keystoneauth logs it.
@@ -150,7 +147,7 @@ def _check_auth_url(access):
 _FOLLOWED = (301, 302, 303, 305, 307, 308)
 
 
-def _follow_no_stranger(answer):
+def _follow_no_stranger(answer: requests.Response) -> None:
     """Stop keystoneauth from sending credentials on to another host."""
     location = answer.headers.get('location')
     if (answer.status_code in _FOLLOWED and location
@@ -236,11 +233,8 @@ def _from_clouds_yaml(name, region_name):
         network_endpoint=entry.get_endpoint('network'))
 
 
-def configured_auth_url():
-    """Tell the identity endpoint that the configuration itself uses.
-
-    :returns: a URL, or None when the configuration names no host cloud.
-    """
+def configured_auth_url() -> str | None:
+    """Return the URL of the identity service that the configuration names."""
     try:
         if CONF[GROUP].cloud:
             entry, _session = clouds_yaml.entry(CONF[GROUP].cloud)
