@@ -15,6 +15,7 @@ from oslo_utils import netutils
 from oslo_utils import uuidutils
 import tenacity
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
@@ -32,8 +33,6 @@ _DESCRIPTION = 'Made by quintupleo for the time that a node is on this network'
 # ironic-python-agent passes over a network card whose MAC address begins so;
 # Neutron's own do (base_mac of its configuration).
 IGNORED_MAC = 'fa'
-_FORM = ('The host cloud describes a port of a server in a form that Nova '
-         'does not have')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,16 +56,14 @@ class Interface:
 
         :raises: ServerError if it is not what Nova's API reference says.
         """
-        texts = [body.get(key) for key in ('mac_addr', 'net_id', 'port_id')]
-        if not all(isinstance(text, str) for text in texts) or (
-                not netutils.is_valid_mac(texts[0])):
-            raise errors.ServerError(_FORM)
-        fixed = body.get('fixed_ips') or []
-        if not isinstance(fixed, list) or not all(
-                isinstance(each, dict) for each in fixed):
-            raise errors.ServerError(_FORM)
-        return cls(texts[0].lower(), *texts[1:], addresses=tuple(
-            each.get('ip_address') for each in fixed))
+        found = bodies.Body(body, 'a port of a server', 'Nova')
+        mac = found.get('mac_addr', str)
+        if not netutils.is_valid_mac(mac):
+            raise found.wrong(f'mac_addr is {mac!r}')
+        return cls(mac.lower(), found.get('net_id', str),
+                   found.get('port_id', str), tuple(
+                       each.get('ip_address', str)
+                       for each in found.parts('fixed_ips')))
 
 
 def is_ignored(mac: str) -> bool:
@@ -222,29 +219,26 @@ class Ports:
         """
         found: dict = {'links': [], 'networks': [], 'services': []}
         for port_id in port_ids:
-            port = self._network.get(f'/ports/{port_id}', 'port')
-            try:
-                self._add_port(found, port_id, port)
-            except errors.UNEXPECTED_FORM as exc:
-                raise errors.ServerError(
-                    f'The host cloud describes port {port_id} in a form that '
-                    f'Neutron does not have ({type(exc).__name__})')
+            port = self._read(f'/ports/{port_id}', 'port')
+            network = self._read(f'/networks/{port.get("network_id", str)}',
+                                 'network')
+            found['links'].append({
+                'id': port_id, 'vif_id': port_id, 'type': 'phy',
+                'ethernet_mac_address': port.get('mac_address', str),
+                'mtu': network.find('mtu', int)})
+            for fixed in port.parts('fixed_ips'):
+                subnet = self._read(f'/subnets/{fixed.get("subnet_id", str)}',
+                                    'subnet')
+                found['networks'].append({
+                    'id': f'network{len(found["networks"])}',
+                    'link': port_id,
+                    **_addressing(fixed.get('ip_address', str), subnet)})
+                found['services'] += _name_servers(subnet)
         return found
 
-    def _add_port(self, found, port_id, port):
-        network = self._network.get(f'/networks/{port["network_id"]}',
-                                    'network')
-        found['links'].append({
-            'id': port_id, 'vif_id': port_id, 'type': 'phy',
-            'ethernet_mac_address': port['mac_address'],
-            'mtu': network.get('mtu')})
-        for fixed in port['fixed_ips']:
-            subnet = self._network.get(f'/subnets/{fixed["subnet_id"]}',
-                                       'subnet')
-            found['networks'].append({
-                'id': f'network{len(found["networks"])}', 'link': port_id,
-                **_addressing(fixed['ip_address'], subnet)})
-            found['services'] += _name_servers(subnet)
+    def _read(self, path, key):
+        return bodies.Body(self._network.get(path, key), path[1:],
+                           'Neutron')
 
 
 def find_network(network: service.Service, reference: str) -> str:
@@ -267,38 +261,40 @@ def find_network(network: service.Service, reference: str) -> str:
 
 
 def _id(body):
-    """Return the UUID of a network or port.
-
-    :raises: ServerError if it has none.
-    """
-    if not isinstance(body.get('id'), str):
-        raise errors.ServerError(
-            'The host cloud describes a network or a port in a form that '
-            'Neutron does not have')
-    return body['id']
+    """Return the UUID of a network or port."""
+    return bodies.Body(body, 'a network or a port', 'Neutron').get('id', str)
 
 
 def _addressing(address, subnet):
     """Return an entry of ``networks``, but for what it is of."""
-    network = ipaddress.ip_network(subnet['cidr'])
-    routes = [(route['destination'], route['nexthop'])
-              for route in subnet.get('host_routes') or ()]
-    if subnet.get('gateway_ip'):
+    network = _network(subnet, subnet.get('cidr', str))
+    routes = [(route.get('destination', str), route.get('nexthop', str))
+              for route in subnet.parts('host_routes')]
+    gateway = subnet.find('gateway_ip', str)
+    if gateway:
         routes.insert(0, ('::/0' if network.version == 6 else '0.0.0.0/0',
-                          subnet['gateway_ip']))
+                          gateway))
     return {
-        'network_id': subnet['network_id'], 'type': f'ipv{network.version}',
+        'network_id': subnet.get('network_id', str),
+        'type': f'ipv{network.version}',
         'ip_address': address, 'netmask': str(network.netmask),
-        'routes': [_route(*each) for each in routes],
+        'routes': [_route(subnet, *each) for each in routes],
         'services': _name_servers(subnet)}
 
 
-def _route(destination, next_hop):
-    network = ipaddress.ip_network(destination)
+def _route(subnet, destination, next_hop):
+    network = _network(subnet, destination)
     return {'network': str(network.network_address),
             'netmask': str(network.netmask), 'gateway': next_hop}
 
 
+def _network(subnet, cidr):
+    try:
+        return ipaddress.ip_network(cidr)
+    except ValueError:
+        raise subnet.wrong(f'{cidr!r} is no CIDR')
+
+
 def _name_servers(subnet):
     return [{'type': 'dns', 'address': address}
-            for address in subnet.get('dns_nameservers') or ()]
+            for address in subnet.find('dns_nameservers', list) or ()]

@@ -5,6 +5,7 @@ import time
 
 from oslo_log import log
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
@@ -67,21 +68,17 @@ class Volumes:
         found = []
         for volume_id in server.volume_ids:
             try:
-                found.append(self._read(volume_id))
+                found.append(bodies.Body(self._read(volume_id), 'a volume',
+                                         'Cinder'))
             except errors.NotFound:
                 continue
             except (errors.CloudMisconfigured, errors.Forbidden) as exc:
                 _log_not_shown(server, exc)
                 return None
-        try:
-            disks = [(_device(volume, server.id), number, volume['size'])
-                     for number, volume in enumerate(found)
-                     if not _is_cd(volume)]
-            return min(disks)[2] if disks else None
-        except (AttributeError, KeyError, TypeError) as exc:
-            raise errors.ServerError(
-                'The host cloud describes a volume in a form that Cinder does '
-                f'not have ({type(exc).__name__}: {exc})')
+        disks = [(_device(volume, server.id), number, volume.get('size', int))
+                 for number, volume in enumerate(found)
+                 if not _is_cd(volume)]
+        return min(disks)[2] if disks else None
 
     def _read_image_properties(self, volume_ids):
         not_shown = None
@@ -120,14 +117,14 @@ def _log_not_shown(server, error):
 
 
 def _is_cd(volume):
-    image = volume.get('volume_image_metadata') or {}
-    return image.get('disk_format') == 'iso'
+    return (volume.part('volume_image_metadata').find('disk_format', str)
+            == 'iso')
 
 
 def _device(volume, server_id):
     """Return a key that sorts by device name, the unknown ones last."""
-    for attachment in volume.get('attachments') or ():
-        device = attachment.get('device')
-        if attachment.get('server_id') == server_id and device:
+    for attachment in volume.parts('attachments'):
+        device = attachment.find('device', str)
+        if attachment.find('server_id', str) == server_id and device:
             return False, len(device), device
     return True, 0, ''
