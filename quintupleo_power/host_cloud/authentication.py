@@ -86,16 +86,10 @@ class Plugin(plugin.BaseAuthPlugin):
         return self._get_document(self.wrapped.get_api_major_version,
                                   session, kwargs)
 
-    def get_all_version_data(self, session: ks_session.Session,
-                             **kwargs: typing.Any) -> dict:
-        """Return the versions of all services, see ``BaseAuthPlugin``."""
-        return self._get_document(self.wrapped.get_all_version_data, session,
-                                  kwargs)
-
-    def get_connection_params(self, session: ks_session.Session,
-                              **kwargs: typing.Any) -> dict:
+    def get_connection_params(self, session: ks_session.Session
+                              ) -> typing.Any:
         """Return options of a connection, see ``BaseAuthPlugin``."""
-        return self.wrapped.get_connection_params(session, **kwargs)
+        return self.wrapped.get_connection_params(session)
 
     def invalidate(self) -> bool:
         """Drop the token, see ``BaseAuthPlugin``."""

@@ -31,7 +31,7 @@ UNUSED_AGE = 3600.0
 # away for a while must not be asked for a token by each look at each node.
 UNREACHABLE_AGE = 60.0
 
-_clouds = {}
+_clouds: 'dict[connection.Credentials, HostCloud]' = {}
 _clouds_lock = threading.Lock()
 
 

@@ -4,8 +4,6 @@
 import dataclasses
 import datetime
 
-from keystoneauth1 import access
-
 from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
@@ -244,7 +242,7 @@ class CloudInfo:
             for each in instance_actions.read(self._compute, server.id))
 
 
-def _is_application_credential(token: access.AccessInfo) -> bool:
+def _is_application_credential(token):
     try:
         return bool(token.application_credential_id)
     except KeyError:

@@ -4,6 +4,7 @@
 import contextlib
 import logging
 import threading
+import typing
 
 from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1 import session as ks_session
@@ -70,9 +71,8 @@ def entry(name: str, region_name: str | None = None
                 raise errors.CloudMisconfigured(
                     f"'{name}' is no entry of clouds.yaml but stands for the "
                     'environment of the conductor, which is not used')
-            found = config.get_one(
-                cloud=name, **({'region_name': region_name} if region_name
-                               else {}))
+            region: dict[str, typing.Any] = {'region_name': region_name}
+            found = config.get_one(cloud=name, **region if region_name else {})
             return found, found.get_session()
         except (sdk_exceptions.SDKException,
                 ks_exceptions.ClientException) as exc:

@@ -113,7 +113,7 @@ def access(credentials: Credentials) -> Access:
 def services(access: Access) -> Services:
     """Return the services of a host cloud; sends nothing yet."""
     session = access.session
-    if not isinstance(session.auth, authentication.Plugin):
+    if session.auth and not isinstance(session.auth, authentication.Plugin):
         session.auth = authentication.Plugin(session.auth)
     # By the name that operators set the level of.
     logger = redaction.Logger('keystoneauth.session', session.auth)

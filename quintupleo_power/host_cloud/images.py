@@ -6,6 +6,7 @@ Properties are dicts, with names as in Glance.
 
 from collections import abc
 import hashlib
+import typing
 
 from oslo_utils import uuidutils
 
@@ -212,21 +213,20 @@ def read(glance: service.Service, reference: str) -> dict:
     return found[0]
 
 
-def read_all(glance: service.Service, **filters: str
+def read_all(glance: service.Service, **filters: typing.Any
              ) -> abc.Iterator[dict]:
     """Return all images with some properties.
 
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    marker: dict[str, str] = {}
     while True:
-        answer = glance.get('/images', **filters, **marker)
+        answer = glance.get('/images', **filters)
         page = [_checked(image) for image in bodies.Body(
             answer, 'its images', 'Glance').get('images', list)]
         yield from page
         if not page or not answer.get('next'):
             return
-        marker = {'marker': page[-1]['id']}
+        filters['marker'] = page[-1]['id']
 
 
 def _checked(image, image_id=None):

@@ -47,7 +47,7 @@ def without_secrets(text: str,
 class Logger(logging.LoggerAdapter):
     """A logger for requests and answers that writes no secret."""
 
-    def __init__(self, name: str, auth: plugin.BaseAuthPlugin):
+    def __init__(self, name: str, auth: plugin.BaseAuthPlugin | None):
         """Write to the logger of a name."""
         super().__init__(logging.getLogger(name), {})
         self._auth = auth

@@ -82,8 +82,9 @@ class Service:
     def sign_in(self) -> access.AccessInfo:
         """Get a new token, and return what it says."""
         session = self._rest.session
+        auth: typing.Any = session.auth
         self._call(session.invalidate)
-        return self._call(lambda: session.auth.get_access(session))
+        return self._call(auth.get_access, session)
 
     def date(self, path: str) -> datetime.datetime | None:
         """Return what the service's clock shows; None if it does not tell."""
@@ -303,7 +304,7 @@ def _date(answer: requests.Response) -> datetime.datetime | None:
     """Return when a service answered by its own clock (RFC 9110, 6.6.1)."""
     try:
         return email_utils.parsedate_to_datetime(
-            answer.headers.get('Date')).astimezone(datetime.timezone.utc)
+            answer.headers.get('Date', '')).astimezone(datetime.timezone.utc)
     except (ValueError, TypeError, OverflowError):
         return None
 

@@ -24,7 +24,8 @@ class SharedCall:
         self._executor = futures.ThreadPoolExecutor(
             1, thread_name_prefix=name)
         self._lock = threading.Lock()
-        self._current = self._next = None
+        self._current: futures.Future | None = None
+        self._next: futures.Future | None = None
 
     def __call__(self, join: bool = False) -> typing.Any:
         """Return the result of a run that begins after this was called.

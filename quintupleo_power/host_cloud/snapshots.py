@@ -70,7 +70,7 @@ class Snapshot:
     def of_image(cls, image: dict) -> 'Snapshot | None':
         """Return the snapshot that an image is, or None."""
         name, server = image.get(NAME), image.get(SERVER)
-        if not name or image.get('name') != title(name, server):
+        if not name or not server or image.get('name') != title(name, server):
             return None
         volumes = str(image.get(VOLUMES, ''))
         return cls(image['id'], name, server, image.get('created_at') or '',
@@ -373,5 +373,5 @@ def _position(volume_snapshot: dict[str, typing.Any]) -> int:
     is.
     """
     metadata = volume_snapshot.get('metadata')
-    position = metadata.get(POSITION) if isinstance(metadata, dict) else None
-    return int(position) if str(position).isdecimal() else 0
+    position = str(metadata.get(POSITION)) if isinstance(metadata, dict) else ''
+    return int(position) if position.isdecimal() else 0
