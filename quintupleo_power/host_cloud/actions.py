@@ -104,8 +104,6 @@ class Actions:
     EVENT_LAG = 5.0
     # A request whose connection was cut may still be on its way.
     ARRIVAL_LAG = 3.0
-    # How often an action is sent in the hope that the one before is over.
-    TRIES = 3
     # Actions that are sent to the host cloud at the same time. Nova answers
     # in turn: with more of them each poll would come after all of these, and
     # the last ones might not be answered in time.

@@ -86,6 +86,13 @@ class Plugin(plugin.BaseAuthPlugin):
         return self._get_document(self.wrapped.get_api_major_version,
                                   session, kwargs)
 
+    def get_all_version_data(self, session: ks_session.Session,
+                             *args: typing.Any, **kwargs: typing.Any
+                             ) -> typing.Any:
+        """Return the versions of all services, see ``BaseAuthPlugin``."""
+        return self._get_document(self.wrapped.get_all_version_data, session,
+                                  kwargs, *args)
+
     def get_connection_params(self, session: ks_session.Session
                               ) -> typing.Any:
         """Return options of a connection, see ``BaseAuthPlugin``."""
@@ -107,12 +114,12 @@ class Plugin(plugin.BaseAuthPlugin):
             self._thread.is_getting_token = False
 
     def _get_document(self, function: abc.Callable,
-                      session: ks_session.Session,
-                      options: dict) -> typing.Any:
+                      session: ks_session.Session, options: dict,
+                      *args: typing.Any) -> typing.Any:
         # The wrapped plugin would get the token past _get_token.
         if not self._is_getting_token():
             self.get_token(session)
-        return _parsed(function, session, **options)
+        return _parsed(function, session, *args, **options)
 
     def _is_getting_token(self) -> bool:
         return getattr(self._thread, 'is_getting_token', False)

@@ -6,6 +6,7 @@ changed since. Who waits for the end of an action shares such a list, too.
 """
 
 import collections
+from collections import abc
 import contextlib
 import datetime
 import threading
@@ -45,7 +46,7 @@ REQUESTED_AGE = 300.0
 WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart.
 CLOCK_SKEW = 60.0
-# The same, where the host cloud does not tell its time.
+# The same, where the host cloud does not show its time.
 UNKNOWN_CLOCK_SKEW = 300.0
 # Seconds between two lists for those who wait, at most; what such a list
 # costs the host cloud, the actions wait for.
@@ -155,7 +156,9 @@ class ServerCache:
         :raises: NotFound or another HostCloudError.
         """
         begun = time.monotonic()
-        if len(self._waiting) >= SHARED_FROM:
+        with self._lock:
+            shares = len(self._waiting) >= SHARED_FROM
+        if shares:
             self._poll()
             found = self._find(server_id, begun)
             if found:
@@ -163,14 +166,16 @@ class ServerCache:
         return self._read(server_id)
 
     @contextlib.contextmanager
-    def waiting(self):
+    def waiting(self) -> abc.Iterator[None]:
         """Count the thread as one that polls from now on."""
         thread = threading.get_ident()
-        self._waiting[thread] = time.monotonic()
+        with self._lock:
+            self._waiting[thread] = time.monotonic()
         try:
             yield
         finally:
-            del self._waiting[thread]
+            with self._lock:
+                del self._waiting[thread]
 
     def invalidate(self, server_id: str) -> None:
         """Let no reading that began before now count any more.
@@ -285,7 +290,9 @@ class ServerCache:
         rest = self._polled_at + min(self._poll_took, LONGEST_REST)
         time.sleep(max(0.0, rest - time.monotonic()))
         begun = time.monotonic()
-        self._take_changes(min(list(self._waiting.values()) or [begun]))
+        with self._lock:
+            since = min(self._waiting.values(), default=begun)
+        self._take_changes(since)
         self._polled_at = time.monotonic()
         self._poll_took = self._polled_at - begun
 

@@ -6,6 +6,7 @@ import threading
 import unittest
 from unittest import mock
 
+import fixtures
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
 
@@ -30,6 +31,16 @@ class SharedCloudTestCase(base.DriverTestCase):
         self.assertIsNot(
             cloud.get(connection.Credentials()),
             cloud.get(connection.Credentials(region_name='RegionOne')))
+
+    def test_clouds_have_a_bound(self):
+        self.useFixture(fixtures.MockPatchObject(cloud, 'MOST_CLOUDS', 2))
+        hosts = []
+        for region in 'abac':
+            self.clock.now += 1
+            hosts.append(cloud.get(connection.Credentials(
+                region_name=region)))
+        self.assertEqual([hosts[0], hosts[3]],
+                         [host for _credentials, host in cloud.in_use()])
 
     def test_threads_that_come_at_once_get_one_cloud(self):
         got, barrier = [], threading.Barrier(8)
