@@ -293,7 +293,7 @@ def plan(state: ServerState, request: Request, device: Device,
          network_first: bool | None = False) -> tuple[Action, ...]:
     """Return the Nova actions that fulfil a request, in their order.
 
-    A lock is no part of it: Nova alone knows whom it stops.
+    A lock is not part of it: Nova alone knows whom it stops.
 
     :param state: the server's, with no task in progress.
     :param device: the wished one.

@@ -83,7 +83,7 @@ class UnderWay:
     """An action that Nova has taken.
 
     :ivar server: the server before it.
-    :ivar request_id: identifier of the request, None if Nova does not tell.
+    :ivar request_id: identifier of the request, None if that is not known.
     :ivar begun: when it was taken, a ``time.monotonic`` value.
     :ivar begun_in: the ``vm_state`` in which it was taken.
     :ivar was_reached: whether the server was where the action leads to.
@@ -198,7 +198,7 @@ class Actions:
 
     @contextlib.contextmanager
     def _acting(self, server):
-        """Let no reading from before or meanwhile count afterwards."""
+        """Invalidate readings from before and meanwhile."""
         self._cached.invalidate(server.id)
         try:
             yield

@@ -48,7 +48,7 @@ class Address:
 
 
 def parse(url: str) -> Address | None:
-    """Return an address, or None if it is no plain http or https address.
+    """Return an address, or None unless it is a plain http or https one.
 
     User information, queries, fragments, encoded characters, '.' and '..' are
     not plain.

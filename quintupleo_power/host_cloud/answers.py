@@ -53,13 +53,13 @@ class Transport(requests.adapters.BaseAdapter):
         return answer
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the connections."""
         self._adapter.close()
 
 
 def mount(session: ks_session.Session,
           check: abc.Callable[[requests.Response], None]) -> None:
-    """Let a function look at all answers that a session gets."""
+    """Check all answers of a session by a function."""
     for prefix, adapter in list(session.adapters.items()):
         session.mount(prefix, Transport(adapter, check))
 

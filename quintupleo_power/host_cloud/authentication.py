@@ -71,7 +71,7 @@ class Plugin(plugin.BaseAuthPlugin):
         """Return the URL of a service, see ``BaseAuthPlugin``."""
         found = self._get_document(self.wrapped.get_endpoint, session, kwargs)
         if not isinstance(found, str | None):
-            raise MalformedDocument('the URL of an endpoint is no text')
+            raise MalformedDocument('the URL of an endpoint is not a text')
         return found
 
     def get_endpoint_data(self, session: ks_session.Session,
@@ -99,7 +99,7 @@ class Plugin(plugin.BaseAuthPlugin):
         return self.wrapped.get_connection_params(session)
 
     def invalidate(self) -> bool:
-        """Drop the token, see ``BaseAuthPlugin``."""
+        """Forget the token, see ``BaseAuthPlugin``."""
         return self.wrapped.invalidate()
 
     def _get_token(self, function: abc.Callable,

@@ -30,7 +30,7 @@ UNUSED_AGE = 3600.0
 # More than the nodes of one conductor.
 MOST_CLOUDS = 10000
 # An endpoint that moved is found in a new token's catalog, but a cloud that is
-# away for a while must not be asked for a token by each look at each node.
+# away for a while must not be asked for a token by each read of each node.
 UNREACHABLE_AGE = 60.0
 
 _clouds: 'dict[connection.Credentials, HostCloud]' = {}

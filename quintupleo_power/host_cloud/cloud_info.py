@@ -109,7 +109,7 @@ class CloudInfo:
     def clock(self) -> float | None:
         """Return the seconds that Nova's clock is ahead of this machine's.
 
-        :returns: None if it does not tell.
+        :returns: None if that is not known.
         """
         begun = _now()
         # Any short answer has the header.
@@ -195,8 +195,8 @@ class CloudInfo:
         Glance shows it where its limits are in Keystone (API 2.14, "Quota
         usage").
 
-        :returns: (used, limit), or None if it is not shown; a limit of None
-            is no limit.
+        :returns: (used, limit), or None if it is not shown; the limit
+            is None where there is none.
         """
         try:
             usage = self._image.get('/info/usage', 'usage')

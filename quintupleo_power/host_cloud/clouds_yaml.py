@@ -21,7 +21,7 @@ class _YAMLErrors(logging.Filter):
     They repeat what stands there, be it a password, and so does oslo.log,
     which adds the exception of the moment to each warning.
 
-    :ivar place: where the last file is no YAML, as a sentence, or None.
+    :ivar place: where the last file is not YAML, as a sentence, or None.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def entry(name: str, region_name: str | None = None
             if name == config.envvar_key:
                 # What the conductor was started with is not for its nodes.
                 raise errors.CloudMisconfigured(
-                    f"'{name}' is no entry of clouds.yaml but stands for the "
+                    f"'{name}' is not an entry of clouds.yaml but the "
                     'environment of the conductor, which is not used')
             region: dict[str, typing.Any] = {'region_name': region_name}
             found = config.get_one(cloud=name, **region if region_name else {})

@@ -29,6 +29,8 @@ GROUP = quintupleo_conf.GROUP
 # volume-backed servers, 2.98 shows the image's properties with the server.
 NEWEST_COMPUTE_MICROVERSION = (2, 98)
 
+SERVICE_TYPES = ('compute', 'image', 'block-storage', 'network')
+
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
@@ -57,18 +59,15 @@ class Access:
     :ivar session: a keystoneauth ``Session``.
     :ivar region_name: its region, None if it has only one.
     :ivar interface: name, or list of names, of the endpoints to use.
-    :ivar compute_endpoint: address instead of that of the catalog, or None;
-        the other services have the same.
+    :ivar endpoints: addresses instead of those of the catalog, by service
+        type.
     """
 
     title: str
     session: ks_session.Session
     region_name: str | None
     interface: str | list[str] | None
-    compute_endpoint: str | None = None
-    image_endpoint: str | None = None
-    volume_endpoint: str | None = None
-    network_endpoint: str | None = None
+    endpoints: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
 class Services(typing.NamedTuple):
@@ -118,20 +117,18 @@ def services(access: Access) -> Services:
     # By the name that operators set the level of.
     logger = redaction.Logger('keystoneauth.session', session.auth)
 
-    def make(service_type, oldest, endpoint, newest_microversion=None):
+    def make(service_type, oldest, newest_microversion=None):
         return service.Service(access.title, adapter.Adapter(
             session, service_type=service_type, region_name=access.region_name,
-            interface=access.interface, endpoint_override=endpoint,
+            interface=access.interface,
+            endpoint_override=access.endpoints.get(service_type),
             min_version=oldest, max_version=f'{oldest[0]}.latest',
             logger=logger), newest_microversion)
 
     return Services(
         access.title,
-        make('compute', '2.1', access.compute_endpoint,
-             NEWEST_COMPUTE_MICROVERSION),
-        make('image', '2', access.image_endpoint),
-        make('block-storage', '3', access.volume_endpoint),
-        make('network', '2', access.network_endpoint))
+        make('compute', '2.1', NEWEST_COMPUTE_MICROVERSION),
+        make('image', '2'), make('block-storage', '3'), make('network', '2'))
 
 
 def _check_auth_url(access: Access) -> None:
@@ -169,7 +166,7 @@ def _from_section(region_name):
         _section_access(auth, region_name),
         title=(_title(auth_url) if auth_url else
                f'Host cloud of [{GROUP}]'),
-        compute_endpoint=CONF[GROUP].endpoint_override)
+        endpoints={'compute': CONF[GROUP].endpoint_override})
 
 
 def _section_auth():
@@ -212,7 +209,7 @@ def _from_application_credential(credentials):
     if not CONF[GROUP].cloud:
         return dataclasses.replace(
             _section_access(auth, credentials.region_name),
-            compute_endpoint=CONF[GROUP].endpoint_override)
+            endpoints={'compute': CONF[GROUP].endpoint_override})
     found = _from_clouds_yaml(CONF[GROUP].cloud, credentials.region_name)
     found.session.auth = auth
     return dataclasses.replace(found, title=_title(auth_url))
@@ -227,10 +224,7 @@ def _from_clouds_yaml(name, region_name):
         session=session,
         region_name=entry.get_region_name('compute'),
         interface=entry.get_interface('compute') or 'public',
-        compute_endpoint=entry.get_endpoint('compute'),
-        image_endpoint=entry.get_endpoint('image'),
-        volume_endpoint=entry.get_endpoint('block-storage'),
-        network_endpoint=entry.get_endpoint('network'))
+        endpoints={each: entry.get_endpoint(each) for each in SERVICE_TYPES})
 
 
 def configured_auth_url() -> str | None:

@@ -72,7 +72,7 @@ class Consoles:
         at most (``MAX_CONSOLE_BYTES`` in ``nova/virt/libvirt/driver.py``).
 
         :param lines: how many lines of its end; None for all.
-        :raises: NotFound if there is no console log, or another
+        :raises: NotFound if it has no console log, or another
             HostCloudError.
         """
         # Nova takes -1, its word for all, for "all but the first line".

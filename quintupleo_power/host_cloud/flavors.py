@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flavor gives a server."""
+"""Flavors of servers."""
 
 import dataclasses
 import re
@@ -22,7 +22,7 @@ class Flavor:
     :ivar name: name.
     :ivar vcpus: number of virtual CPUs.
     :ivar ram: memory in MiB.
-    :ivar disk: size of the root disk in GiB, where that is no volume.
+    :ivar disk: size of the root disk in GiB, unless that is a volume.
     :ivar extra_specs: dict; empty where the cloud does not show them.
     """
 

@@ -230,7 +230,7 @@ def read_all(glance: service.Service, **filters: typing.Any
 
 
 def _checked(image, image_id=None):
-    """Refuse what is no image, or not the one that was asked for."""
+    """Return an image, if it is one and the one that was asked for."""
     body = bodies.Body(image, 'an image', 'Glance')
     found = body.get('id', str)
     if image_id and not servers.same_id(found, image_id):

@@ -32,7 +32,7 @@ class Keypairs:
             conductor that died has left is replaced.
         :param public_key: as OpenSSH writes it; None for none.
         :returns: the key pair's name, as a context.
-        :raises: BadRequest if it is no such key, Forbidden if the user has
+        :raises: BadRequest if it is not such a key, Forbidden if the user has
             too many, or another HostCloudError.
         """
         if public_key is None:

@@ -7,10 +7,6 @@ from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import connection as host_cloud_connection
 from quintupleo_power.host_cloud import service
 
-# The service types, by what the driver calls the services.
-_SERVICE_TYPES = {'compute': 'compute', 'image': 'image',
-                  'volume': 'block-storage', 'network': 'network'}
-
 
 def access(connection: sdk_connection.Connection
            ) -> host_cloud_connection.Access:
@@ -21,8 +17,8 @@ def access(connection: sdk_connection.Connection
         title='The host cloud', session=connection.session,
         region_name=config.get_region_name('compute'),
         interface=config.get_interface('compute'),
-        **{f'{name}_endpoint': config.get_endpoint(service_type)
-           for name, service_type in _SERVICE_TYPES.items()})
+        endpoints={each: config.get_endpoint(each)
+                   for each in host_cloud_connection.SERVICE_TYPES})
 
 
 def services(connection: sdk_connection.Connection
@@ -38,11 +34,8 @@ def services(connection: sdk_connection.Connection
 def connect(access: host_cloud_connection.Access
             ) -> sdk_connection.Connection:
     """Enter a cloud with openstacksdk that the driver enters."""
-    endpoints = {
-        f'{service_type.replace("-", "_")}_endpoint_override': getattr(
-            access, f'{name}_endpoint')
-        for name, service_type in _SERVICE_TYPES.items()}
     return sdk_connection.Connection(
         session=access.session, region_name=access.region_name,
         interface=access.interface, **{
-            name: url for name, url in endpoints.items() if url})
+            f'{service_type.replace("-", "_")}_endpoint_override': url
+            for service_type, url in access.endpoints.items() if url})

@@ -99,7 +99,7 @@ class Ports:
         with, or what a conductor that died has made.
 
         :param name: name of a port that is made.
-        :raises: HostCloudError if there is none and it cannot be made.
+        :raises: HostCloudError if it is missing and cannot be made.
         """
         for port in self._network.get('/ports', 'ports', list,
                                       network_id=network_id,
@@ -127,7 +127,7 @@ class Ports:
         By Neutron's default policy a member may choose it when the port is
         made, and only a manager may change it (``update_port:mac_address``).
 
-        :raises: NotFound if there is no such port, Forbidden if it has
+        :raises: NotFound if the port is gone, Forbidden if it has
             another one that may not be changed, or another HostCloudError.
         """
         port = self._network.get(f'/ports/{port_id}', 'port')
@@ -251,8 +251,8 @@ def find_network(network: service.Service, reference: str) -> str:
     found = network.get('/networks', 'networks', list, **{key: reference})
     if not found:
         raise errors.NotFound(
-            f"There is no network '{reference}' in the host cloud, or none "
-            'that the project of these credentials sees')
+            f"The host cloud has no network '{reference}', or none that the "
+            'project of these credentials sees')
     if len(found) > 1:
         raise errors.NotUnique(
             f"{len(found)} networks are named '{reference}' ("
@@ -292,7 +292,7 @@ def _network(subnet, cidr):
     try:
         return ipaddress.ip_network(cidr)
     except ValueError:
-        raise subnet.wrong(f'{cidr!r} is no CIDR')
+        raise subnet.wrong(f'{cidr!r} is not a CIDR')
 
 
 def _name_servers(subnet):

@@ -178,7 +178,7 @@ class ServerCache:
                 del self._waiting[thread]
 
     def invalidate(self, server_id: str) -> None:
-        """Let no reading that began before now count any more.
+        """Drop all readings of a server that began before now.
 
         :param server_id: the server's UUID.
         """

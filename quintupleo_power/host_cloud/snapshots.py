@@ -139,7 +139,7 @@ class Snapshots:
 
         Whatever could stand in the way is checked before anything is changed.
 
-        :raises: NotFound if there is no such snapshot, NotPossible if it
+        :raises: NotFound if it does not exist, NotPossible if it
             cannot be used.
         """
         snapshot = self.find(server.id, name)
@@ -373,5 +373,6 @@ def _position(volume_snapshot: dict[str, typing.Any]) -> int:
     is.
     """
     metadata = volume_snapshot.get('metadata')
-    position = str(metadata.get(POSITION)) if isinstance(metadata, dict) else ''
+    position = str(metadata.get(POSITION)
+                   if isinstance(metadata, dict) else None)
     return int(position) if position.isdecimal() else 0

@@ -67,11 +67,10 @@ class BootImages:
 
         :raises: HostCloudError if one of them may be left.
         """
-        for image in list(images.read_all(self._image, tag=_boot_tag(node_id))):
-            try:
+        for image in list(images.read_all(self._image,
+                                          tag=_boot_tag(node_id))):
+            with contextlib.suppress(errors.NotFound):
                 self._image.delete(f'/images/{image["id"]}')
-            except errors.NotFound:
-                continue
 
     def nodes(self, ironic_id: str) -> set[str]:
         """Return the UUIDs of the nodes that an Ironic has ISOs for.

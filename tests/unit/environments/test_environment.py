@@ -78,7 +78,8 @@ class EnvironmentTestCase(unittest.TestCase):
         for module, name, value in (
                 (machines, '_PAUSE', 0), (remover, '_PAUSE', 0),
                 (patience, '_WAIT', lambda retry_state: 0),
-                (openstacksdk, 'services', lambda connection: connection.services)):
+                (openstacksdk, 'services',
+                 lambda connection: connection.services)):
             patch = mock.patch.object(module, name, value)
             patch.start()
             self.addCleanup(patch.stop)

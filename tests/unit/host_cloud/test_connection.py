@@ -81,12 +81,13 @@ class SharedCloudTestCase(base.DriverTestCase):
     def test_openstacksdk_enters_a_cloud_as_the_driver_does(self):
         access = dataclasses.replace(
             connection.access(connection.Credentials()),
-            compute_endpoint='http://other.example.test/v2.1')
+            endpoints={'compute': 'http://other.example.test/v2.1'})
         entered = openstacksdk.connect(access)
         self.assertEqual(self.rescue_image['id'], next(iter(
             entered.image.images(name='quintupleo-rescue-bios'))).id)
-        self.assertEqual(access.compute_endpoint,
-                         openstacksdk.access(entered).compute_endpoint)
+        self.assertEqual(
+            access.endpoints['compute'],
+            openstacksdk.access(entered).endpoints['compute'])
 
     def test_error_that_says_nothing_is_told_by_its_status(self):
         for body in ({'computeFault': {}}, {'error': 'none'}, {}):
