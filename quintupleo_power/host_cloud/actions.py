@@ -20,20 +20,21 @@ from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
 
-_BODIES: dict[transitions.Action, abc.Callable[[typing.Any], dict]] = {
-    transitions.Action.START: lambda body: {'os-start': None},
-    transitions.Action.STOP: lambda body: {'os-stop': None},
-    transitions.Action.HARD_REBOOT: lambda body: {
-        'reboot': {'type': 'HARD'}},
-    transitions.Action.SOFT_REBOOT: lambda body: {
-        'reboot': {'type': 'SOFT'}},
-    transitions.Action.RESCUE: lambda body: {
-        'rescue': {'rescue_image_ref': body}},
-    transitions.Action.UNRESCUE: lambda body: {'unrescue': None},
-    transitions.Action.UNPAUSE: lambda body: {'unpause': None},
-    transitions.Action.REBUILD: lambda body: {'rebuild': body},
-    transitions.Action.SNAPSHOT: lambda body: {'createImage': body},
-}
+
+
+def _body(action: transitions.Action, body: typing.Any) -> dict:
+    """Return what Nova is sent for an action, see :meth:`Actions.send`."""
+    return {
+        transitions.Action.START: {'os-start': None},
+        transitions.Action.STOP: {'os-stop': None},
+        transitions.Action.HARD_REBOOT: {'reboot': {'type': 'HARD'}},
+        transitions.Action.SOFT_REBOOT: {'reboot': {'type': 'SOFT'}},
+        transitions.Action.RESCUE: {'rescue': {'rescue_image_ref': body}},
+        transitions.Action.UNRESCUE: {'unrescue': None},
+        transitions.Action.UNPAUSE: {'unpause': None},
+        transitions.Action.REBUILD: {'rebuild': body},
+        transitions.Action.SNAPSHOT: {'createImage': body},
+    }[action]
 
 
 class _NotInTime(Exception):
@@ -85,16 +86,17 @@ class UnderWay:
     :ivar server: the server before it.
     :ivar request_id: identifier of the request, None if that is not known.
     :ivar begun: when it was taken, a ``time.monotonic`` value.
-    :ivar begun_in: the ``vm_state`` in which it was taken.
-    :ivar was_reached: whether the server was where the action leads to.
     """
 
     server: servers.Server
     action: transitions.Action
     request_id: str | None
     begun: float
-    begun_in: str
-    was_reached: bool
+
+    def leads_to(self, state: transitions.ServerState) -> bool:
+        """Return whether a state is the one that the action leads to."""
+        return transitions.reached(self.action, state,
+                                   self.server.state.vm_state)
 
 
 class Actions:
@@ -153,10 +155,7 @@ class Actions:
         """
         with self._acting(server):
             request_id = self._send(server, action, deadline, body)
-        state = server.state
-        return UnderWay(server, action, request_id, time.monotonic(),
-                        state.vm_state, transitions.reached(
-                            action, state, state.vm_state))
+        return UnderWay(server, action, request_id, time.monotonic())
 
     def wait(self, under_way: UnderWay, deadline: float) -> servers.Server:
         """Wait for the end of an action, and return the server after it.
@@ -172,13 +171,13 @@ class Actions:
             seen = self._poll_task(server.id, action.value, deadline,
                                    under_way.begun)
         doubt = self._doubt(under_way, seen, deadline)
-        if action is transitions.Action.REBUILD and not _is_reached(
-                under_way, seen):
+        if action is transitions.Action.REBUILD and not under_way.leads_to(
+                seen.state):
             # Nova shows what it has rebuilt of a stopped server as running
             # for a moment; its instance action ends after the stop.
             seen = self._poll_task(server.id, 'stop', deadline)
             doubt = doubt and self._doubt(under_way, seen, deadline)
-        if not _is_reached(under_way, seen):
+        if not under_way.leads_to(seen.state):
             raise errors.ActionFailed(
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
@@ -262,7 +261,7 @@ class Actions:
         try:
             with self._in_line(server, action, deadline):
                 request_id = self._compute.post(
-                    f'/servers/{server.id}/action', _BODIES[action](body))
+                    f'/servers/{server.id}/action', _body(action, body))
         except errors.NotFound:
             raise servers.not_found(server.id)
         except errors.TooManyRequests:
@@ -368,7 +367,7 @@ class Actions:
         :raises: ActionFailed if the instance action shows that it failed.
         """
         server, action = under_way.server, under_way.action
-        is_reached = _is_reached(under_way, seen)
+        is_reached = under_way.leads_to(seen.state)
         if is_reached and _is_proved(under_way, seen):
             return None
         if not is_reached or action is transitions.Action.SNAPSHOT:
@@ -456,12 +455,7 @@ def _is_proved(under_way, seen):
     """
     if under_way.action is transitions.Action.REBUILD:
         return (seen.launched_at or '') > (under_way.server.launched_at or '')
-    return not under_way.was_reached
-
-
-def _is_reached(under_way, seen):
-    return transitions.reached(under_way.action, seen.state,
-                               under_way.begun_in)
+    return not under_way.leads_to(under_way.server.state)
 
 
 def _unknown(server_id, name, why):
