@@ -68,8 +68,7 @@ class Volumes:
         found = []
         for volume_id in server.volume_ids:
             try:
-                found.append(bodies.Body(self._read(volume_id), 'a volume',
-                                         'Cinder'))
+                found.append(self._read(volume_id))
             except errors.NotFound:
                 continue
             except (errors.CloudMisconfigured, errors.Forbidden) as exc:
@@ -90,8 +89,8 @@ class Volumes:
                 not_shown = exc
                 continue
             # "true" and "false" in Cinder's API.
-            if str(volume.get('bootable')).lower() == 'true':
-                properties = volume.get('volume_image_metadata')
+            if str(volume.find('bootable', object)).lower() == 'true':
+                properties = volume.find('volume_image_metadata', dict)
                 if properties:
                     return properties
         if not_shown:
@@ -101,14 +100,15 @@ class Volumes:
     def _read(self, volume_id):
         path = f'/volumes/{volume_id}'
         try:
-            return self._volume.get(path, 'volume')
+            found = self._volume.get(path, 'volume')
         except errors.CloudMisconfigured:
             now = time.monotonic()
             if now - self._catalog_at <= CATALOG_MAX_AGE:
                 raise
             self._catalog_at = now
             self._volume.sign_in()
-            return self._volume.get(path, 'volume')
+            found = self._volume.get(path, 'volume')
+        return bodies.Body(found, 'a volume', 'Cinder')
 
 
 def _log_not_shown(server, error):
