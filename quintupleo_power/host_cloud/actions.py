@@ -100,7 +100,11 @@ class UnderWay:
 
 
 class Actions:
-    """Runs actions on the servers of one host cloud."""
+    """Runs actions on the servers of one host cloud.
+
+    A deadline is a ``time.monotonic`` value. Each method raises a
+    HostCloudError if the host cloud cannot be asked.
+    """
 
     # Nova writes the end of an event right after it cleared the task.
     EVENT_LAG = 5.0
@@ -126,8 +130,7 @@ class Actions:
                deadline: float) -> servers.Server:
         """Return a server when nothing is under way on it.
 
-        :param deadline: a ``time.monotonic`` value.
-        :raises: ActionTimeout, or another HostCloudError.
+        :raises: ActionTimeout if its task does not end in time.
         """
         task = server.state.task_state
         if not task:
@@ -141,7 +144,6 @@ class Actions:
              deadline: float, body: typing.Any = None) -> UnderWay:
         """Send one action to a server on which nothing is under way.
 
-        :param deadline: a ``time.monotonic`` value.
         :param body: for a rescue the UUID of the image, for a rebuild the
             members of its body (``imageRef`` among them), for a snapshot
             those of ``createImage``.
@@ -150,8 +152,7 @@ class Actions:
             the server's state tells whether it was: never so for a reboot
             or a snapshot,
             OutcomeUnknown if it is not known whether one of these was sent,
-            ActionTimeout if too many others were before it,
-            or another HostCloudError.
+            ActionTimeout if too many others were before it.
         """
         with self._acting(server):
             request_id = self._send(server, action, deadline, body)
@@ -160,11 +161,9 @@ class Actions:
     def wait(self, under_way: UnderWay, deadline: float) -> servers.Server:
         """Wait for the end of an action, and return the server after it.
 
-        :param deadline: a ``time.monotonic`` value.
         :raises: ActionFailed if Nova took it and did not do it,
             ActionTimeout if it did not end in time,
-            OutcomeUnknown if nothing proves that it was done,
-            or another HostCloudError.
+            OutcomeUnknown if nothing proves that it was done.
         """
         server, action = under_way.server, under_way.action
         with self._acting(server):
@@ -227,8 +226,7 @@ class Actions:
 
         :raises: Conflict if the server is in no state for it,
             ActionFailed if Nova took it and did not do it,
-            OutcomeUnknown if it is not known whether it was sent or done,
-            or another HostCloudError.
+            OutcomeUnknown if it is not known whether it was sent or done.
         """
         try:
             # Since microversion 2.17.

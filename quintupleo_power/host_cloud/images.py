@@ -54,7 +54,12 @@ _OF_GLANCE = ('os_hash_algo', 'os_hash_value', 'os_hidden')
 
 
 class Images:
-    """The images that one project sees."""
+    """The images that one project sees.
+
+    A reference is an image's UUID, or its name if that is unique. Each method
+    raises a HostCloudError if the host cloud cannot be asked, among them
+    NotFound and NotUnique.
+    """
 
     def __init__(self, image: service.Service):
         """Use the image service of a cloud."""
@@ -63,19 +68,13 @@ class Images:
         self._missing = cache.Cache(MAX_AGE)
 
     def read(self, reference: str) -> dict:
-        """Return an image.
-
-        :param reference: its UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
-        """
+        """Return an image."""
         return read(self._image, reference)
 
     def find_rescue_image(self, reference: str) -> str:
         """Return the UUID of a rescue image, which is checked to be one.
 
-        :param reference: its UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique, UnsuitableImage or another
-            HostCloudError.
+        :raises: UnsuitableImage if it does not serve.
         """
         image = self._known.get(reference)
         if image is None:
@@ -88,10 +87,8 @@ class Images:
                            boot_mode: str | None) -> str:
         """Return the UUID of an image that fits a server to be rebuilt.
 
-        :param reference: its UUID, or its name if it is unique.
         :param boot_mode: the server's, None if that is not known.
-        :raises: NotFound, NotUnique, UnsuitableImage or another
-            HostCloudError.
+        :raises: UnsuitableImage if it does not serve.
         """
         image = self.read(reference)
         check_rebuild(image, boot_mode)
@@ -101,7 +98,6 @@ class Images:
         """Return the image that a server was made from.
 
         :returns: None if it boots from a volume, or its image is gone.
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         if server.image_id is None or self._missing.get(server.image_id):
             return None

@@ -2,7 +2,8 @@
 """Nova's instance actions: what was done with a server.
 
 Each is a dict as in Nova's API reference, "Servers actions"; those of a list
-lack ``events``.
+lack ``events``. Whatever reads raises a HostCloudError if the host cloud
+cannot be asked.
 """
 
 import contextlib
@@ -25,10 +26,7 @@ _SECONDS = len('2026-01-01T00:00:00')
 
 
 def read(compute: service.Service, server_id: str) -> list[dict]:
-    """Return all instance actions of a server, newest first.
-
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
+    """Return all instance actions of a server, newest first."""
     found = compute.get(f'/servers/{server_id}/os-instance-actions',
                         'instanceActions', list)
     for each in found:
@@ -47,7 +45,6 @@ def since(compute: service.Service, server: servers.Server,
 
     :param server: the server as it is now.
     :param updated: ``updated`` of the server in that reading.
-    :raises: HostCloudError if the host cloud cannot be asked.
     """
     # An action of that very second came before, unless the server has
     # changed since.
@@ -64,7 +61,6 @@ def after(compute: service.Service, server: servers.Server,
     :param request_id: of that action, None if it is not known.
     :param updated: ``updated`` of the server when that action had ended, to
         go by where Nova does not know the request (any more).
-    :raises: HostCloudError if the host cloud cannot be asked.
     """
     found = read(compute, server.id)
     request_ids = [each.get('request_id') for each in found]
@@ -82,7 +78,6 @@ def latest(compute: service.Service, server: servers.Server,
 
     :param server: the server as it was read before they began.
     :param name: Nova's name of the action.
-    :raises: HostCloudError if the host cloud cannot be asked.
     """
     limit = ({'limit': LATEST} if compute.microversion >= LIMIT_MICROVERSION
              else {})
@@ -112,7 +107,6 @@ def find(compute: service.Service, server: servers.Server, name: str,
     :param request_id: of the action, None if it is not known.
     :returns: {} if nothing is found, as it may come late to where it is
         read; None if Nova's policy permits neither.
-    :raises: HostCloudError if the host cloud cannot be asked.
     """
     path = f'/servers/{server.id}/os-instance-actions/{request_id}'
     try:

@@ -75,7 +75,11 @@ def is_ignored(mac: str) -> bool:
 
 
 class Ports:
-    """The cards of one project's servers, and its networks."""
+    """The cards of one project's servers, and its networks.
+
+    Each method raises a HostCloudError if the host cloud cannot be asked. A
+    MAC address is that of a card, in lower case.
+    """
 
     def __init__(self, network: service.Service, compute: service.Service,
                  cached: server_cache.ServerCache):
@@ -99,7 +103,6 @@ class Ports:
         with, or what a conductor that died has made.
 
         :param name: name of a port that is made.
-        :raises: HostCloudError if it is missing and cannot be made.
         """
         for port in self._network.get('/ports', 'ports', list,
                                       network_id=network_id,
@@ -110,10 +113,7 @@ class Ports:
             'description': _DESCRIPTION}}, 'port'))
 
     def delete(self, port_id: str) -> None:
-        """Delete a port, unless it is gone already or is the user's.
-
-        :raises: HostCloudError if it may be left.
-        """
+        """Delete a port, unless it is gone already or is the user's."""
         try:
             port = self._network.get(f'/ports/{port_id}', 'port')
             if port.get('description') == _DESCRIPTION:
@@ -128,7 +128,7 @@ class Ports:
         made, and only a manager may change it (``update_port:mac_address``).
 
         :raises: NotFound if the port is gone, Forbidden if it has
-            another one that may not be changed, or another HostCloudError.
+            another one that may not be changed.
         """
         port = self._network.get(f'/ports/{port_id}', 'port')
         if port.get('mac_address') == mac:
@@ -146,10 +146,8 @@ class Ports:
              port_id: str | None) -> None:
         """Attach a port as a server's card, in the place of another one.
 
-        :param mac: MAC address of the card.
         :param port_id: UUID of the port; None to take the card away.
-        :raises: Conflict if the server is in no state for it, or another
-            HostCloudError.
+        :raises: Conflict if the server is in no state for it.
         """
         present = self._attached(server, mac)
         if present == port_id:
@@ -184,10 +182,7 @@ class Ports:
                      if each.mac == mac), None)
 
     def of_server(self, server: servers.Server) -> list[Interface]:
-        """Return the ports of a server, in whatever state it is.
-
-        :raises: NotFound or another HostCloudError.
-        """
+        """Return the ports of a server, in whatever state it is."""
         try:
             bodies = self._compute.get(f'/servers/{server.id}/os-interface',
                                        'interfaceAttachments', list)
@@ -199,8 +194,6 @@ class Ports:
         """Return the names of networks by UUID, of those that are shown.
 
         Nova knows them only for ports that have an address.
-
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         try:
             bodies = self._network.get('/networks', 'networks', list,
@@ -215,7 +208,6 @@ class Ports:
         """Return how a guest configures its cards without DHCP.
 
         :returns: in the form of Nova's ``network_data.json``.
-        :raises: HostCloudError if something cannot be read.
         """
         found: dict = {'links': [], 'networks': [], 'services': []}
         for port_id in port_ids:

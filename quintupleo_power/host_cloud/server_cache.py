@@ -54,7 +54,11 @@ LONGEST_REST = 2.0
 
 
 class ServerCache:
-    """Readings of the servers of one project of a host cloud."""
+    """Readings of the servers of one project of a host cloud.
+
+    A reference is a server's UUID, or its name if that is unique. Whatever
+    reads raises NotFound, NotUnique or another HostCloudError.
+    """
 
     def __init__(self, compute: service.Service,
                  described: capabilities.Capabilities | None = None):
@@ -89,11 +93,7 @@ class ServerCache:
             self._read_polled, 'quintupleo-poll')
 
     def get(self, reference: str) -> servers.Server:
-        """Return a server as a reading shows it that begins now.
-
-        :param reference: the server's UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
-        """
+        """Return a server as a reading shows it that begins now."""
         return self.complete(self._get(reference))
 
     def complete(self, server: servers.Server,
@@ -126,9 +126,6 @@ class ServerCache:
         """Return a server as an earlier reading may show it.
 
         That is at most ``[quintupleo]server_list_max_age`` seconds old.
-
-        :param reference: the server's UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
         """
         max_age = CONF[GROUP].server_list_max_age
         return self.complete(self._get_cached(reference, max_age),
@@ -150,11 +147,7 @@ class ServerCache:
         return self._find(reference, now - max_age) or self._read(reference)
 
     def poll(self, server_id: str) -> servers.Server:
-        """Return a server whose action is under way, as it is now.
-
-        :param server_id: the server's UUID.
-        :raises: NotFound or another HostCloudError.
-        """
+        """Return a server whose action is under way, as it is now."""
         begun = time.monotonic()
         with self._lock:
             shares = len(self._waiting) >= SHARED_FROM
@@ -178,10 +171,7 @@ class ServerCache:
                 del self._waiting[thread]
 
     def invalidate(self, server_id: str) -> None:
-        """Drop all readings of a server that began before now.
-
-        :param server_id: the server's UUID.
-        """
+        """Drop all readings of a server that began before now."""
         with self._lock:
             self._acted.put(server_id, time.monotonic())
             self._servers.pop(server_id, None)

@@ -35,7 +35,11 @@ _CONFIG_DRIVE = {'img_config_drive': 'mandatory'}
 
 
 class BootImages:
-    """The ISOs of one project."""
+    """ISOs that servers are rescued with, each for one node.
+
+    An image is found again by its tag, even if the conductor that made it
+    died. Each method raises a HostCloudError if its work may be undone.
+    """
 
     def __init__(self, image: service.Service):
         """Use the image service of a cloud."""
@@ -48,8 +52,6 @@ class BootImages:
         :param node_id: UUID of the node that it is for.
         :param ironic_id: identifier of the Ironic that has the node.
         :param boot_mode: 'bios' or 'uefi'.
-        :param path: path of the ISO.
-        :raises: HostCloudError if it is not there as a whole.
         """
         properties = dict(_BOOT_PROPERTIES)
         if boot_mode == images.UEFI:
@@ -63,21 +65,14 @@ class BootImages:
         return image_id
 
     def delete(self, node_id: str) -> None:
-        """Delete all ISOs that were uploaded for a node.
-
-        :raises: HostCloudError if one of them may be left.
-        """
+        """Delete all ISOs that were uploaded for a node."""
         for image in list(images.read_all(self._image,
                                           tag=_boot_tag(node_id))):
             with contextlib.suppress(errors.NotFound):
                 self._image.delete(f'/images/{image["id"]}')
 
     def nodes(self, ironic_id: str) -> set[str]:
-        """Return the UUIDs of the nodes that an Ironic has ISOs for.
-
-        :param ironic_id: identifier of the Ironic.
-        :raises: HostCloudError if the host cloud cannot be asked.
-        """
+        """Return the UUIDs of the nodes that an Ironic has ISOs for."""
         return {str(image.get('name')).removeprefix(_boot_tag(''))
                 for image in images.read_all(self._image,
                                              tag=_boot_tag(ironic_id))}

@@ -24,7 +24,10 @@ CATALOG_MAX_AGE = 60.0
 
 
 class Volumes:
-    """The volumes of one project."""
+    """The volumes of one project.
+
+    Each method raises a HostCloudError if the host cloud cannot be asked.
+    """
 
     def __init__(self, volume: service.Service):
         """Use the block storage service of a cloud."""
@@ -39,7 +42,6 @@ class Volumes:
         :returns: named as in Glance; empty if no volume that can be booted
             from was made from an image; None if the host cloud does not show
             the volumes.
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         if self._missing.get(server.volume_ids):
             return None
@@ -63,7 +65,6 @@ class Volumes:
         """Return the size in GiB of the disk that comes first.
 
         :returns: None if no volume is a disk that this project sees.
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         found = []
         for volume_id in server.volume_ids:
