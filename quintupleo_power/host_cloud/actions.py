@@ -24,7 +24,7 @@ LOG = log.getLogger(__name__)
 
 def _body(action: transitions.Action, body: typing.Any) -> dict:
     """Return what Nova is sent for an action, see :meth:`Actions.send`."""
-    return {
+    bodies: dict[transitions.Action, dict] = {
         transitions.Action.START: {'os-start': None},
         transitions.Action.STOP: {'os-stop': None},
         transitions.Action.HARD_REBOOT: {'reboot': {'type': 'HARD'}},
@@ -34,7 +34,8 @@ def _body(action: transitions.Action, body: typing.Any) -> dict:
         transitions.Action.UNPAUSE: {'unpause': None},
         transitions.Action.REBUILD: {'rebuild': body},
         transitions.Action.SNAPSHOT: {'createImage': body},
-    }[action]
+    }
+    return bodies[action]
 
 
 class _NotInTime(Exception):
@@ -424,7 +425,8 @@ class Actions:
             the last one).
         :raises: OutcomeUnknown if it cannot be read.
         """
-        shown, since = {}, time.monotonic()
+        shown: dict | None = {}
+        since = time.monotonic()
 
         def is_over(found):
             nonlocal shown, since

@@ -115,7 +115,7 @@ def services(access: Access) -> Services:
     if session.auth and not isinstance(session.auth, authentication.Plugin):
         session.auth = authentication.Plugin(session.auth)
     # By the name that operators set the level of.
-    logger = redaction.Logger('keystoneauth.session', session.auth)
+    logger: typing.Any = redaction.Logger('keystoneauth.session', session.auth)
 
     def make(service_type, oldest, newest_microversion=None):
         return service.Service(access.title, adapter.Adapter(

@@ -41,8 +41,7 @@ class Server:
     :ivar image_properties: properties of that image as the server was made,
         or None where the compute API is older than 2.98.
     :ivar metadata: what its owner has noted with it.
-    :ivar read_at: when the reading began, a ``time.monotonic`` value; None if
-        it is not known.
+    :ivar read_at: when the reading began, a ``time.monotonic`` value.
     """
 
     id: str
@@ -63,7 +62,7 @@ class Server:
     image_properties: dict | None = dataclasses.field(
         default=None, hash=False)
     metadata: dict = dataclasses.field(default_factory=dict, hash=False)
-    read_at: float | None = dataclasses.field(default=None, compare=False)
+    read_at: float = dataclasses.field(default=float('-inf'), compare=False)
 
     @property
     def fault_or_hint(self) -> str:
@@ -71,7 +70,7 @@ class Server:
         return self.fault or f'see "openstack server show {self.id}"'
 
     @classmethod
-    def from_body(cls, body: dict, read_at: float | None = None) -> 'Server':
+    def from_body(cls, body: dict, read_at: float) -> 'Server':
         """Return the server that a ``server`` object of Nova's API shows.
 
         :param read_at: when the reading began, a ``time.monotonic`` value.
@@ -175,12 +174,8 @@ def read_pages(compute: service.Service, filters: dict | None = None
     while True:
         begun = time.monotonic()
         answer = compute.get('/servers/detail', **query)
-        bodies = answer.get('servers')
-        if not isinstance(bodies, list):
-            raise errors.ServerError(
-                'The host cloud lists its servers in a form that Nova does '
-                'not have')
-        page = [Server.from_body(body, begun) for body in bodies]
+        page = [Server.from_body(body, begun) for body in bodies.Body(
+            answer, 'its servers', 'Nova').get('servers', list)]
         yield page
         # Nova links to the next page of all but the last one.
         if not page or not answer.get('servers_links'):

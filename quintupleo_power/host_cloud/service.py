@@ -191,7 +191,7 @@ class Service:
             kwargs['microversion'] = '%d.%d' % self.microversion
         answer = self._call(self._send, path, method, **kwargs)
         date = _date(answer)
-        self.clock_ahead = date and date.timestamp() - time.time()
+        self.clock_ahead = date.timestamp() - time.time() if date else None
         return answer
 
     def _send(self, path, method, **kwargs):
@@ -320,9 +320,8 @@ def _fault(exc):
     Nova wraps it in an object whose key names the kind of fault, which
     keystoneauth does not look into.
     """
-    response = getattr(exc, 'response', None)
     try:
-        for fault in response.json().values():
+        for fault in exc.response.json().values():
             if isinstance(fault, dict) and fault.get('message'):
                 return fault['message']
     except (AttributeError, ValueError):
