@@ -405,10 +405,10 @@ class Actions:
         if needs_end or not in_time or not (
                 found is None or instance_actions.is_without_events(found)):
             raise _unknown(server.id, title,
-                           'Nova shows no record that it has ended')
+                           'no instance action shows that it has ended')
         if found is None:
             LOG.warning(
-                'Nova does not permit to read its records of actions '
+                'Nova does not permit to read instance actions '
                 '(os_compute_api:os-instance-actions:show), and whether the '
                 '%(name)s of server %(server)s has failed is judged by the '
                 'state of the server alone',

@@ -132,7 +132,7 @@ def failure(instance_action: dict | None) -> str | None:
             return (event.get('details')
                     or f"{event.get('event')} ended with an error")
     message = (instance_action or {}).get('message')
-    return f'its record says "{message}"' if message else None
+    return f'its instance action says "{message}"' if message else None
 
 
 def events(instance_action: dict | None) -> list[dict]:

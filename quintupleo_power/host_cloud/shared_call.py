@@ -15,11 +15,7 @@ class SharedCall:
     """
 
     def __init__(self, function: abc.Callable[[], typing.Any], name: str):
-        """Share a function.
-
-        :param function: the function.
-        :param name: the name of the thread.
-        """
+        """Share a function, which runs in a thread of a name."""
         self._function = function
         self._executor = futures.ThreadPoolExecutor(
             1, thread_name_prefix=name)

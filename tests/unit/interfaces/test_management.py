@@ -499,7 +499,8 @@ class NmiTestCase(ManagementTestCase):
         self.host_cloud.microversion = '2.50'
         self.call('inject_nmi')
         self.host_cloud.fail_action('trigger_crash_dump', 'No such thing')
-        self.refused('could not inject an NMI', 'its record says "Error"')
+        self.refused('could not inject an NMI',
+                     'its instance action says "Error"')
 
     def test_record_that_never_comes_or_ends_keeps_nobody_waiting(self):
         for answer in (404, 503, {
