@@ -112,19 +112,20 @@ class Service:
                 lambda: self._decoded(
                     self._request('GET', path, params=params), key, kind))
 
-    def _pause(self, state):
-        return max(self.PAUSE * 3 ** (state.attempt_number - 1),
-                   state.outcome.exception().retry_after)
+    # tenacity gives the state by this name.
+    def _pause(self, retry_state):
+        return max(self.PAUSE * 3 ** (retry_state.attempt_number - 1),
+                   retry_state.outcome.exception().retry_after)
 
-    def _gives_up(self, state):
+    def _gives_up(self, retry_state):
         """Return whether a read that failed is not worth repeating."""
         now = time.monotonic()
-        took = state.seconds_since_start - state.idle_for
-        if (state.attempt_number >= self.ATTEMPTS or took > self.SLOW
+        took = retry_state.seconds_since_start - retry_state.idle_for
+        if (retry_state.attempt_number >= self.ATTEMPTS or took > self.SLOW
                 or now < self._away_until):
             self._away_until = now + self.AWAY
             return True
-        return state.outcome.exception().retry_after > self.SLOW
+        return retry_state.outcome.exception().retry_after > self.SLOW
 
     def _decoded(self, answer, key, kind):
         try:
