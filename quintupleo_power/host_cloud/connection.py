@@ -117,7 +117,8 @@ def services(access: Access) -> Services:
     # By the name that operators set the level of.
     logger: typing.Any = redaction.Logger('keystoneauth.session', session.auth)
 
-    def make(service_type, oldest, newest_microversion=None):
+    def make(service_type, oldest,
+             newest_microversion=service.NO_MICROVERSION):
         return service.Service(access.title, adapter.Adapter(
             session, service_type=service_type, region_name=access.region_name,
             interface=access.interface,

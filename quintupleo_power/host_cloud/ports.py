@@ -184,11 +184,11 @@ class Ports:
     def of_server(self, server: servers.Server) -> list[Interface]:
         """Return the ports of a server, in whatever state it is."""
         try:
-            bodies = self._compute.get(f'/servers/{server.id}/os-interface',
-                                       'interfaceAttachments', list)
+            found = self._compute.get(f'/servers/{server.id}/os-interface',
+                                      'interfaceAttachments', list)
         except errors.NotFound:
             raise servers.not_found(server.id)
-        return [Interface.from_body(body) for body in bodies]
+        return [Interface.from_body(body) for body in found]
 
     def network_names(self, network_ids: set[str]) -> dict[str, str]:
         """Return the names of networks by UUID, of those that are shown.
@@ -196,13 +196,13 @@ class Ports:
         Nova knows them only for ports that have an address.
         """
         try:
-            bodies = self._network.get('/networks', 'networks', list,
-                                       id=sorted(network_ids),
-                                       fields=['id', 'name'])
+            found = self._network.get('/networks', 'networks', list,
+                                      id=sorted(network_ids),
+                                      fields=['id', 'name'])
         except (errors.CloudMisconfigured, errors.Forbidden) as exc:
             LOG.debug('The networks are not shown: %s', exc)
             return {}
-        return {body.get('id'): body.get('name') for body in bodies}
+        return {body.get('id'): body.get('name') for body in found}
 
     def network_data(self, port_ids: list[str]) -> dict:
         """Return how a guest configures its cards without DHCP.

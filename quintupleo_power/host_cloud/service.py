@@ -19,6 +19,8 @@ from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 
+NO_MICROVERSION = (0, 0)
+
 
 class Service:
     """A REST service, as a tenant uses it.
@@ -42,7 +44,7 @@ class Service:
     AWAY = 10.0
 
     def __init__(self, title: str, rest: adapter.Adapter,
-                 newest_microversion: tuple[int, int] | None = None):
+                 newest_microversion: tuple[int, int] = NO_MICROVERSION):
         """Wrap a keystoneauth adapter.
 
         :param title: the host cloud's name in messages.
@@ -61,12 +63,8 @@ class Service:
     def microversion(self) -> tuple[int, int]:
         """The microversion in use, the newest that both sides know.
 
-        It is (0, 0) for a service that has none.
-
         :raises: MalformedAnswer if the service does not show its versions.
         """
-        if self._newest is None:
-            return (0, 0)
         if not self._microversion:
             data = self._call(self._rest.get_endpoint_data)
             # keystoneauth passes over a version document that it cannot get,
@@ -188,7 +186,7 @@ class Service:
 
     def _request(self, method, path, **kwargs):
         self._require_version()
-        if self._newest:
+        if self._newest != NO_MICROVERSION:
             kwargs['microversion'] = '%d.%d' % self.microversion
         answer = self._call(self._send, path, method, **kwargs)
         date = _date(answer)

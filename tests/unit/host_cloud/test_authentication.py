@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is the fault of a cloud, and what is ours."""
 
+import concurrent.futures
 import json
+import logging
 import unittest
 from unittest import mock
 
+from keystoneauth1 import access
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1.identity import base as ks_base
 from keystoneauth1 import noauth
 import requests
+import yaml
 
 from quintupleo_power.host_cloud import authentication
+from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import service
 from tests.unit import base
@@ -55,6 +61,11 @@ class PluginTestCase(unittest.TestCase):
             lambda session: self.plugin.get_headers(session)['url'])
         self.wrapped.get_headers.return_value = {'url': 'http://nova'}
         self.assertEqual('http://nova', self.plugin.get_endpoint(None))
+        # Who gets a token may look for its endpoint meanwhile.
+        self.wrapped.get_endpoint.side_effect = None
+        self.wrapped.get_endpoint.return_value = 'http://keystone'
+        self.wrapped.get_headers.side_effect = self.plugin.get_endpoint
+        self.assertEqual('http://keystone', self.plugin.get_headers(None))
 
     def test_the_rest_is_that_of_the_plugin(self):
         self.assertEqual('http://here', self.plugin.auth_url)
@@ -67,6 +78,32 @@ class PluginTestCase(unittest.TestCase):
         self.assertRaises(ks_exceptions.AuthPluginException,
                           plugin.get_access, None)
         self.assertEqual('http://nova', plugin.get_endpoint(None))
+
+
+class TokenTestCase(unittest.TestCase):
+
+    def test_token_of_a_wrong_form(self):
+        compute = mock.create_autospec(service.Service, instance=True)
+        compute.sign_in.return_value = access.AccessInfoV3(
+            {'token': {'user': 'x'}}, 'a-token')
+        info = cloud_info.CloudInfo(compute, None, None, None)
+        with self.assertRaisesRegex(errors.MalformedAnswer,
+                                    'a form that Keystone does not have'):
+            info.sign_in()
+
+
+class YAMLErrorsTestCase(unittest.TestCase):
+
+    def test_warning_of_another_thread_is_left_to_it(self):
+        record = logging.makeLogRecord(
+            {'args': (yaml.YAMLError('a secret'),)})
+        with clouds_yaml._yaml_errors() as mine:
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                self.assertTrue(pool.submit(mine.filter, record).result())
+            self.assertIsNone(mine.place)
+            self.assertFalse(mine.filter(record))
+            self.assertEqual('it is not YAML', mine.place)
+        self.assertEqual([], logging.getLogger('openstack.config').filters)
 
 
 class BlameTestCase(unittest.TestCase):
