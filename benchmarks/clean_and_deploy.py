@@ -118,23 +118,33 @@ def medians(rows):
                    for column in COLUMNS))
 
 
-def table(results, wipes):
-    """Lines of the table.
+def table(results):
+    """Lines of the table of whole deployments.
 
     :param results: {way: list of :class:`Round`}.
-    :param wipes: what :func:`turns` gave.
     """
-    lines = [['medians', 'deployment', 'until the system is up',
-              'undeploy and cleaning', 'requests to Nova']]
+    lines = [[f'median of {max(map(len, results.values()))} rounds',
+              'deployment: seconds', 'until the system is up: seconds',
+              'undeploy and cleaning: seconds', 'requests to Nova']]
     for title, rows in results.items():
         row = medians(rows)
-        lines.append([title, f'{row.deploy:.1f} s', f'{row.boot:.1f} s',
-                      f'{row.clean:.1f} s', f'{row.requests:.0f}'])
-    bare, step = (statistics.median(seconds) for seconds in wipes.values())
-    lines.append(['the step wipe_disk alone', '', '',
-                  f'{step:.2f} s, {step / bare:.2f} times the bare rebuild',
-                  ''])
+        lines.append([title, *(round(value, 1) for value in (
+            row.deploy, row.boot, row.clean)), round(row.requests)])
     return lines
+
+
+def table_of_wipes(wipes):
+    """Lines of the table of the step alone.
+
+    :param wipes: what :func:`turns` gave.
+    """
+    rounds = len(next(iter(wipes.values())))
+    bare, step = (statistics.median(seconds) for seconds in wipes.values())
+    return [[f'median of {rounds} rounds',
+             *(f'{side}: seconds' for side in wipes),
+             'times the bare rebuild'],
+            ['the whole disk', round(bare, 2), round(step, 2),
+             round(step / bare, 2)]]
 
 
 def run(lab, name, rounds):
@@ -165,16 +175,14 @@ def main():
     except system.Error as error:
         print(error.report(), file=sys.stderr)
         return 1
-    found = {title: medians(rows) for title, rows in results.items()}
-    report.write(
-        arguments, 'clean-and-deploy',
-        {'Nova': system.release(lab.cloud.nova_venv, 'nova'),
-         'Ironic': system.release(lab.ironic.venv, 'ironic')},
-        table(results, wipes),
-        {**{title: [dataclasses.asdict(row) for row in rows]
-            for title, rows in results.items()}, **wipes},
-        [report.Panel('seconds', ['deployment', 'undeploy and cleaning'], {
-            title: [row.deploy, row.clean] for title, row in found.items()})])
+    versions = {'Nova': system.release(lab.cloud.nova_venv, 'nova'),
+                'Ironic': system.release(lab.ironic.venv, 'ironic')}
+    samples = {**{title: [dataclasses.asdict(row) for row in rows]
+                  for title, rows in results.items()}, **wipes}
+    report.write(arguments, 'clean-and-deploy', versions, table(results),
+                 samples)
+    report.write(arguments, 'wipe-disk', versions, table_of_wipes(wipes),
+                 samples)
     return 0
 
 

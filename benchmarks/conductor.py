@@ -27,8 +27,8 @@ from ironic import objects
 import openstack
 from oslo_config import cfg
 
-from quintupleo_power import driver_info
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.node import driver_info
 import script
 
 CONF = cfg.CONF

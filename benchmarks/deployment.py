@@ -83,11 +83,11 @@ def shares(samples):
 
 def table(found):
     """Lines of the table."""
-    lines = [['stage', *WHO, 'seconds']]
+    lines = [['stage', *(f'{who}: seconds' for who in WHO), 'together']]
     for stage, seconds in [*found.items(), ('all', {
             who: sum(each[who] for each in found.values()) for who in WHO})]:
-        lines.append([stage, *(f'{value:.1f}' for value in seconds.values()),
-                      f'{sum(seconds.values()):.1f}'])
+        lines.append([stage, *(round(value, 1) for value in (
+            *seconds.values(), sum(seconds.values())))])
     return lines
 
 
@@ -114,9 +114,7 @@ def main():
         arguments, 'deployment',
         {'Nova': system.release(lab.cloud.nova_venv, 'nova'),
          'Ironic': system.release(lab.ironic.venv, 'ironic')},
-        table(found), found,
-        [report.Panel('seconds', list(WHO), {'a deployment': [
-            sum(each[who] for each in found.values()) for who in WHO]})])
+        table(found), found)
     return 0
 
 

@@ -30,8 +30,8 @@ from onebox import system
 LOG_LEVELS = 'keystoneauth=INFO,ironic=INFO'
 # Ironic's API closes connections where there are more.
 API_THREADS = 8
-# Of the columns of the table.
-DIGITS = (1, 1, 0, 1, 1, 1, 1, 2, 2, 2, 0, 1, 1)
+# Of the columns of the table; None for whole numbers.
+DIGITS = (1, 1, None, 1, 1, 1, 1, 2, 2, 2, None, 1, 1)
 WAYS = ['driver', 'conductor', 'ironic']
 SIDES = ('script', 'ironic', 'least', 'ours')
 
@@ -201,7 +201,7 @@ def summary(results):
             'script: reads': _median(rows, 'script', 'reads'),
             'Ironic alone: seconds': alone,
             'the script in Ironic: seconds': least,
-            'seconds': seconds,
+            'quintupleo: seconds': seconds,
             'half done': _median(rows, 'ours', 'half done'),
             'times the script': seconds / bare,
             'times both': (None if alone is None
@@ -213,26 +213,15 @@ def summary(results):
     return found
 
 
-def table(found):
-    """Lines of the table."""
-    lines = [['nodes to PXE', *next(iter(found.values()))]]
+def table(found, rounds):
+    """Lines of the table of so many rounds."""
+    lines = [[f'nodes to PXE, median of {rounds} rounds',
+              *next(iter(found.values()))]]
     for (number, way), figures in found.items():
         lines.append([f'{number}, {way}', *(
-            '-' if value is None else f'{value:.{digits}f}'
+            value if value is None else round(value, digits)
             for value, digits in zip(figures.values(), DIGITS, strict=True))])
     return lines
-
-
-def chart(found):
-    """Seconds to the last one, as bars."""
-    numbers = list(dict.fromkeys(number for number, _ in found))
-    ways = list(dict.fromkeys(way for _, way in found))
-    return report.Panel(
-        'seconds to the last one', [f'{number} nodes' for number in numbers],
-        {'a script': [found[number, ways[0]]['script: seconds']
-                      for number in numbers],
-         **{way: [found[number, way]['seconds'] for number in numbers]
-            for way in ways}})
 
 
 def _with(conductor, *functions):
@@ -286,7 +275,7 @@ def main():
             found = summary(results)
             report.write(arguments, 'many-to-pxe-apart' if arguments.apart
                          else 'many-to-pxe', lab.versions(),
-                         table(found), results, [chart(found)])
+                         table(found, arguments.rounds), results)
     except system.Error as error:
         print(error.report(), file=sys.stderr)
         return 1

@@ -223,29 +223,20 @@ def table(results):
               for title, operations in results.items()}
     lines = [[f'median of {rounds[titles[0]]} rounds' + ''.join(
                   f', {title}: {number}' for title, number in rounds.items()
-                  if number != rounds[titles[0]]), titles[0],
+                  if number != rounds[titles[0]]), f'{titles[0]}: seconds',
               *(f'{title}: {what}' for title in titles[1:]
                 for what in ('seconds', 'times bare Nova', 'requests'))]]
     for operation in OPERATIONS:
         bare = medians[titles[0]][operation][0]
-        lines.append([operation, f'{bare:.2f} s'])
+        lines.append([operation, round(bare, 2)])
         for title in titles[1:]:
             if operation not in medians[title]:
-                lines[-1] += ['failed', '', '']
+                lines[-1] += ['failed', None, None]
                 continue
             seconds, requests = medians[title][operation]
-            lines[-1] += [f'{seconds:.2f} s', f'{seconds / bare:.2f}',
-                          f'{requests:.0f}']
+            lines[-1] += [round(seconds, 2), round(seconds / bare, 2),
+                          round(requests)]
     return lines
-
-
-def chart(results):
-    """The medians of the seconds, as bars."""
-    return report.Panel(
-        'seconds', list(OPERATIONS), {
-            title: [statistics.median(seconds for seconds, _ in rows)
-                    if rows else None for rows in operations.values()]
-            for title, operations in results.items()})
 
 
 def main():
@@ -302,7 +293,7 @@ def main():
                             results[title][operation].append(row)
                 number += 1
             report.write(arguments, 'one-node', lab.versions(),
-                         table(results), results, [chart(results)])
+                         table(results), results)
     except system.Error as error:
         print(error.report(), file=sys.stderr)
         return 1

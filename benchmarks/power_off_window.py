@@ -107,13 +107,11 @@ def main():
                for side, seconds in results.items()}
     report.write(
         arguments, 'power-off-window', versions,
-        [[f'median of {arguments.rounds}', *medians],
-         ['the own disk runs', *(f'{seconds:.2f} s'
+        [[f'median of {arguments.rounds} rounds',
+          *(f'{side}: seconds' for side in medians)],
+         ['the own disk runs', *(round(seconds, 2)
                                  for seconds in medians.values())]],
-        results,
-        [report.Panel(
-            'seconds that the own disk runs', ['power off out of PXE'],
-            {side: [seconds] for side, seconds in medians.items()})])
+        results)
     return 0
 
 

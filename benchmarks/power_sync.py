@@ -26,11 +26,11 @@ PASS = re.compile(
 # Seconds for one pass.
 PATIENCE = 1800
 OURS = 'quintupleo'
-# What is shown of a pass, with how many digits.
+# What is shown of a pass, with how many decimals; None for whole numbers.
 GROWTH = 'MiB more after all passes'
 ENTRY = 'bytes of each server'
-KEYS = {'seconds': 1, 'requests': 0, 'cpu seconds': 1, 'memory MiB': 0}
-OUR_KEYS = {**KEYS, GROWTH: 1, 'threads': 0, ENTRY: 0}
+KEYS = {'seconds': 1, 'requests': None, 'cpu seconds': 1, 'memory MiB': None}
+OUR_KEYS = {**KEYS, GROWTH: 1, 'threads': None, ENTRY: None}
 # Whole answers in the log would be measured, too.
 LOG_LEVELS = 'ironic.conductor.manager=DEBUG,keystoneauth=INFO'
 
@@ -96,32 +96,26 @@ def _of(results, ours):
             if (row['driver'] == OURS) is ours}
 
 
-def table(results):
-    """Lines of the table."""
+def table(results, passes, peer_passes):
+    """Lines of the table.
+
+    :param results: what :func:`measure` found, a list.
+    :param passes: of how many passes the median is.
+    :param peer_passes: of how many that of the peer is.
+    """
     columns = [(OURS, _of(results, True), OUR_KEYS),
                ('sushy-tools', _of(results, False), KEYS)]
     columns = [column for column in columns if column[1]]
-    lines = [['nodes', *(f'{title}: {key}' for title, _, keys in columns
-                         for key in keys)]]
+    lines = [[f'nodes, median of {passes} passes'
+              + (f', sushy-tools: {peer_passes}' if len(columns) > 1 else ''),
+              *(f'{title}: {key}' for title, _, keys in columns
+                for key in keys)]]
     for number in sorted({number for _, side, _ in columns
                           for number in side}):
-        lines.append([f'{number:,}', *(
-            f'{side[number][key]:.{digits}f}' if number in side else ''
+        lines.append([number, *(
+            round(side[number][key], digits) if number in side else None
             for _, side, keys in columns for key, digits in keys.items())])
     return lines
-
-
-def charts(results):
-    """Panels of the chart."""
-    ours, peers = _of(results, True), _of(results, False)
-    numbers = sorted({*ours, *peers})
-    return [report.Panel(
-        f'{key} of one pass', numbers,
-        {title: [side[number][key] if number in side else None
-                 for number in numbers]
-         for title, side in (('quintupleo', ours), ('sushy-tools', peers))
-         if side},
-        lines=True, x_title='nodes') for key in ('seconds', 'requests')]
 
 
 def main():
@@ -170,7 +164,8 @@ def main():
                         lab, number, f'sushy-tools {lab.peer.version}',
                         arguments.peer_passes))
             report.write(arguments, 'power-sync', lab.versions(),
-                         table(results), results, charts(results))
+                         table(results, arguments.passes,
+                               arguments.peer_passes), results)
     except system.Error as error:
         print(error.report(), file=sys.stderr)
         return 1

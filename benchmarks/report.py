@@ -1,130 +1,143 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark found: a table, JSON and a chart.
+"""What a benchmark found: printed as a table and kept in results.json.
 
-With ``--write FOLDER`` there are NAME.json, NAME.svg and NAME.txt, which the
-documentation includes.
+The documentation draws its tables and charts from that file when it is built.
 """
 
-import dataclasses
+import argparse
 import datetime
+import html
 import json
 import os
 import pathlib
+import re
 import shlex
 import sys
 
-COLORS = '#4c72b0', '#dd8452', '#55a868', '#8172b3', '#937860'
-
-
-@dataclasses.dataclass
-class Panel:
-    """One part of a chart.
-
-    :ivar title: what is shown, with its unit.
-    :ivar x: labels for bars, or numbers for lines.
-    :ivar series: {name: values}, None where there is no value.
-    :ivar lines: whether it has lines, on logarithmic axes.
-    :ivar x_title: what the numbers are.
-    """
-
-    title: str
-    x: list
-    series: dict
-    lines: bool = False
-    x_title: str = ''
+RESULTS = pathlib.Path(__file__).resolve().with_name('results.json')
+COLORS = '#4c72b0', '#dd8452', '#55a868', '#8172b3'
+# Of a chart, in pixels: where the bars begin, the longest one, and the height
+# of a bar and of what separates two groups of them.
+LEFT, LONGEST, BAR, GAP = 210, 440, 12, 8
 
 
 def add_arguments(parser):
-    """Add the options of :func:`write` to those of a benchmark."""
-    parser.add_argument('--write', metavar='FOLDER', type=pathlib.Path,
-                        help='write the figures, a chart and the table there')
+    """Add the options of :func:`write` to a parser."""
+    parser.add_argument(
+        '--write', metavar='FILE', type=pathlib.Path, nargs='?',
+        const=RESULTS, help='put the table into FILE, in the place of an '
+        'earlier one of this benchmark (default: benchmarks/results.json, '
+        'which the documentation shows)')
+    parser.add_argument(
+        '--samples', metavar='FILE', type=pathlib.Path,
+        help='write what each round took to FILE')
 
 
-def write(arguments, name, versions, table, figures, panels):
-    """Print the table of a benchmark, and write all of it if that is wanted.
+def write(arguments, name, versions, table, samples):
+    """Print the table of a benchmark, and keep it if that is wanted.
 
-    :param arguments: what the parser found.
-    :param name: name of the files.
+    The cells of a table are texts, whole numbers, numbers that are rounded
+    to the decimals that are to be shown, or None where there is no value. A
+    column with the heading "SIDE: UNIT" is a series of the chart of that unit.
+
+    :param arguments: the parsed options, those of :func:`add_arguments` among
+        them.
+    :param name: name of the result.
     :param versions: {what: its release}.
-    :param table: list of rows of texts, the titles first.
-    :param figures: all of the figures, for JSON.
-    :param panels: list of :class:`Panel` for the chart.
+    :param table: list of rows, the headings first.
+    :param samples: what each round took, for JSON.
     """
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for row in table:
+    rows = texts(table)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
         print('  '.join(text.ljust(width) for text, width in zip(
             row, widths, strict=True)).rstrip(), flush=True)
-    if not arguments.write:
-        return
-    # The option itself and its folder belong to whoever ran it.
-    command = shlex.join(['tools/benchmark', pathlib.Path(sys.argv[0]).stem, *(
-        word for word in sys.argv[1:]
-        if word not in ('--write', str(arguments.write)))])
-    about = {'command': command, 'versions': versions,
-             'processors': os.cpu_count(),
-             'date': f'{datetime.date.today()}'}
-    arguments.write.mkdir(parents=True, exist_ok=True)
-    path = arguments.write / name
-    path.with_suffix('.json').write_text(json.dumps(
-        {**about, 'table': table, 'figures': figures}, indent=1) + '\n')
-    path.with_suffix('.txt').write_text(_rst(name, about, table))
-    _draw(path.with_suffix('.svg'), panels)
+    if arguments.samples:
+        arguments.samples.write_text(json.dumps(samples, indent=1) + '\n')
+    if arguments.write:
+        _merge(arguments.write, name, {
+            'command': _command(), 'date': f'{datetime.date.today()}',
+            'processors': os.cpu_count(), 'versions': versions,
+            'table': table})
 
 
-def _rst(name, about, table):
-    lines = ['.. list-table::', '   :header-rows: 1', '']
-    for row in table:
-        lines += [f'   {" " if number else "*"} - {text}'
-                  for number, text in enumerate(row)]
-    versions = ', '.join(f'{what} {version}'
-                         for what, version in about['versions'].items())
-    lines += ['', f'.. image:: /benchmarks/{name}.svg', '   :width: 100%',
-              '   :alt: the same as a chart', '',
-              f'``{about["command"]}``, {about["date"]}, '
-              f'{about["processors"]} processors. {versions}.', '']
-    return '\n'.join(lines)
+def _command():
+    """Return the command of this run, without where its figures go."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_arguments(own)
+    return shlex.join(['tools/benchmark', pathlib.Path(sys.argv[0]).stem,
+                       *own.parse_known_args(sys.argv[1:])[1]])
 
 
-def _draw(path, panels):
-    import matplotlib
-    matplotlib.use('svg')
-    matplotlib.rcParams['svg.hashsalt'] = path.name
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(
-        1, len(panels), figsize=(5.5 * len(panels), 4), squeeze=False)
-    for panel, axis in zip(panels, axes[0], strict=True):
-        (_lines if panel.lines else _bars)(axis, panel)
-        axis.set_title(panel.title, fontsize=10)
-        axis.spines[['top', 'right']].set_visible(False)
-        axis.tick_params(labelsize=8)
-        axis.legend(fontsize=8, frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={'Date': None})
+def _merge(path, name, result):
+    """Put a result into a file that may hold others."""
+    results = json.loads(path.read_text()) if path.exists() else {}
+    text = json.dumps(dict(sorted({**results, name: result}.items())),
+                      indent=1, ensure_ascii=False)
+    # A row of a table is one line.
+    path.write_text(re.sub(
+        r'\[\s+([^][{}]+?)\s+\]',
+        lambda row: '[' + re.sub(r'\n\s+', ' ', row[1]) + ']', text) + '\n')
 
 
-def _lines(axis, panel):
-    for color, (name, values) in zip(COLORS, panel.series.items(),
-                                     strict=False):
-        points = [(x, y) for x, y in zip(panel.x, values, strict=True)
-                  if y is not None]
-        axis.plot(*zip(*points, strict=True), marker='o', color=color,
-                  label=name)
-    axis.set_xscale('log')
-    axis.set_yscale('log')
-    axis.set_xlabel(panel.x_title, fontsize=8)
-    axis.set_xticks(panel.x, [f'{x:,}' for x in panel.x])
-    axis.minorticks_off()
-    axis.grid(alpha=0.3)
+def texts(table):
+    """Return a table with texts in the place of numbers.
+
+    The numbers of a column have as many decimals as the longest of them.
+    """
+    columns = []
+    for column in zip(*table, strict=True):
+        decimals = max(len(str(cell).partition('.')[2])
+                       if isinstance(cell, float) else 0 for cell in column)
+        columns.append([_text(cell, decimals) for cell in column])
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _bars(axis, panel):
-    width = 0.8 / len(panel.series)
-    for number, (name, values) in enumerate(panel.series.items()):
-        places = [place + (number - (len(panel.series) - 1) / 2) * width
-                  for place in range(len(values))]
-        bars = axis.bar(places, [value or 0 for value in values], width * 0.9,
-                        color=COLORS[number], label=name)
-        axis.bar_label(bars, [f'{value:.1f}' if value else ''
-                              for value in values], fontsize=7)
-    axis.set_xticks(range(len(panel.x)), panel.x)
+def _text(cell, decimals):
+    if cell is None:
+        return ''
+    if isinstance(cell, float):
+        return f'{cell:,.{decimals}f}'
+    return f'{cell:,}' if isinstance(cell, int) else cell
+
+
+def chart(table, unit):
+    """Return an SVG image with a bar for each value of a unit.
+
+    :param table: see :func:`write`.
+    :param unit: what the headings of the series end with.
+    """
+    series = [place for place, heading in enumerate(table[0])
+              if heading.endswith(f': {unit}')]
+    shown, y = [], BAR
+    for color, place in zip(COLORS, series, strict=False):
+        shown += [f'<rect x="{LEFT}" y="{y}" width="{BAR}" height="{BAR}" '
+                  f'fill="{color}"/>',
+                  _label(LEFT + BAR + 4, y, table[0][place])]
+        y += BAR + 2
+    most = max(row[place] for row in table[1:] for place in series
+               if isinstance(row[place], int | float))
+    for row, row_texts in zip(table[1:], texts(table)[1:], strict=True):
+        y += GAP
+        shown.append(_label(LEFT - 6, y, row_texts[0], 'end'))
+        # What took no time and what was not measured has no bar.
+        bars = [(color, place)
+                for color, place in zip(COLORS, series, strict=False)
+                if isinstance(row[place], int | float) and row[place]]
+        for color, place in bars:
+            width = max(1, LONGEST * row[place] / most)
+            shown += [f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" '
+                      f'height="{BAR - 1}" fill="{color}"/>',
+                      _label(LEFT + width + 4, y, row_texts[place])]
+            y += BAR
+        y += 0 if bars else BAR
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" role="img" '
+            f'viewBox="0 0 {LEFT + LONGEST + 70} {y + BAR}" '
+            f'aria-label="the {unit} of the table as bars" '
+            'font-family="sans-serif" font-size="11" width="100%">'
+            + ''.join(shown) + '</svg>')
+
+
+def _label(x, y, text, anchor='start'):
+    return (f'<text x="{x:.1f}" y="{y + BAR - 3}" fill="currentColor" '
+            f'text-anchor="{anchor}">{html.escape(text)}</text>')

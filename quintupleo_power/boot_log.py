@@ -2,7 +2,7 @@
 """The console log of a machine, kept when Ironic fails at something with it.
 
 It goes where Ironic puts the logs of its ramdisk, once for each failure.
-libvirt begins a console log anew when it starts a guest, so it has to be read
+libvirt empties a console log when it starts a guest, so it has to be read
 before the driver's next action. What tells that something has failed, read in
 Ironic 24.1 and 39:
 
@@ -35,16 +35,15 @@ from oslo_log import log
 from oslo_utils import timeutils
 
 from quintupleo_power import compat
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
+from quintupleo_power.node import internal_info
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 
 # The failure whose log was kept: the moment at which the node came into its
 # provision state, or the one that it is about to come into.
-KEY = 'quintupleo_boot_log'
+KEY = internal_info.BOOT_LOG
 NEXT = 'next'
 
 # Seconds after a failure in which the periodic task looks for its log.
@@ -104,13 +103,13 @@ def before_power_request(task, power_state):
 def _is_failing(node, power_state):
     if node.provision_state not in _UNDER_WAY:
         return False
-    # A fault also stays with a node that is cleaned anew in maintenance.
+    # A fault also stays with a node that is cleaned again in maintenance.
     return sys.exc_info()[0] is not None or (
         node.fault in _FAULTS and power_state == states.POWER_OFF)
 
 
 def is_missing(node):
-    """Tell whether a node that nobody holds waits for :func:`keep_missing`.
+    """Return whether a node that nobody holds needs :func:`keep_missing`.
 
     :param node: what was read of it: ``driver_internal_info``,
         ``power_interface``, ``provision_state``, ``provision_updated_at``.
@@ -174,9 +173,7 @@ def _keep(node, activity):
 
 
 def _read(node):
-    info = driver_info.parse(node)
-    with exceptions.translated(info):
-        host = cloud.get(info.credentials)
+    with exceptions.host_cloud(node) as (info, host):
         return host.consoles.log(host.servers.get(info.server))
 
 

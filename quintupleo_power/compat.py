@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one release of Ironic needs and another does not."""
 
+from ironic.common import context as ironic_context
 from ironic.common import images
+from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.drivers import base
 from ironic.drivers.modules import image_utils
@@ -9,7 +11,7 @@ from ironic.drivers.modules import image_utils
 try:
     from ironic.common import kernel_parameters
 except ImportError:
-    # Where the command line is a list of texts.
+    # Where the command line is a list of strings.
     kernel_parameters = None
 
 try:
@@ -27,31 +29,27 @@ except ImportError:
 get_metrics_logger = metrics_utils.get_metrics_logger
 
 
-def previous_provision_state(task):
-    """Tell which provision state a task's node was in before it changed.
+def previous_provision_state(task: task_manager.TaskManager) -> str | None:
+    """Return the provision state that a task has changed, if it has.
 
-    Ironic keeps it for its notifications (``TaskManager.process_event``), by
-    a name that is not public.
-
-    :param task: a TaskManager instance.
-    :returns: one of :mod:`ironic.common.states`, or None if the task has not
-        changed it.
+    Ironic keeps it for its notifications (``TaskManager.process_event``), up
+    to Ironic 39 by no public name.
     """
     return getattr(task, '_prev_provision_state', None)
 
 
-def create_boot_iso(context, path, kernel, ramdisk, line, **arguments):
+def create_boot_iso(context: ironic_context.RequestContext, path: str,
+                    kernel: str, ramdisk: str, line: str,
+                    **arguments) -> None:
     """Make an ISO that boots a ramdisk.
 
-    :param context: the request's context.
-    :param path: path of the ISO.
-    :param kernel: URL or Glance UUID of the kernel.
-    :param ramdisk: URL or Glance UUID of the ramdisk.
+    :param kernel: URL or Glance UUID.
+    :param ramdisk: URL or Glance UUID.
     :param line: the kernel's command line.
     :param arguments: the others of Ironic's own function.
     :raises: InvalidParameterValue if the command line is malformed.
-    :raises: ImageCreationFailed if it cannot be made, or what Ironic raises
-        if what it is made of cannot be fetched.
+    :raises: ImageCreationFailed, or what Ironic raises if a part of it cannot
+        be fetched.
     """
     if kernel_parameters:
         arguments['kernel_cmd_line'] = (
@@ -62,42 +60,31 @@ def create_boot_iso(context, path, kernel, ramdisk, line, **arguments):
 
 
 def image_publisher_settings():
-    """Tell how Ironic serves files.
-
-    :returns: Ironic's ``ImagePublisherSettings``, or None where it does not
-        ask for it.
-    """
+    """Return Ironic's ``ImagePublisherSettings``, None where it has none."""
     settings = getattr(base, 'ImagePublisherSettings', None)
     return settings and settings(image_subdir='quintupleo')
 
 
-def disallowed_clean_steps():
-    """Return the clean steps that Ironic leaves out, where it can.
-
-    :returns: list of texts such as 'management.wipe_disk'.
-    """
-    return getattr(CONF.api, 'disallow_clean_steps', ())
+def disallowed_clean_steps() -> list[str]:
+    """Return the clean steps that Ironic leaves out, where it can."""
+    return getattr(CONF.api, 'disallow_clean_steps', [])
 
 
-def inspects_by_dhcp():
-    """Tell whether an agent that inspects is to ask all cards for DHCP.
+def inspects_by_dhcp() -> bool:
+    """Return whether an inspecting agent is to use DHCP on all cards.
 
     [inspector]force_dhcp came with Ironic 33.0.
-
-    :returns: True or False.
     """
     return getattr(CONF.inspector, 'force_dhcp', False)
 
 
-def serve_files_to(hardware_type):
-    """Let Ironic serve what a user attaches to machines of a hardware type.
+def serve_files_to(hardware_type: str) -> None:
+    """Make Ironic serve the files that a user attaches to nodes of a type.
 
-    Up to Ironic 38.0 it knows the hardware types by name that it serves to,
-    and from 39.0 on it asks the boot interface, which its own for iPXE leaves
-    to that list (``ImageHandler`` of
-    ``ironic/drivers/modules/image_utils.py``). It serves ours as redfish.
-
-    :param hardware_type: name of the hardware type.
+    Up to Ironic 38.0 ``ImageHandler`` (``ironic/drivers/modules/
+    image_utils.py``) knows by name the hardware types that it serves to. From
+    39.0 on it asks the boot interface, which Ironic's own for iPXE leaves to
+    that list. It serves ours as redfish.
     """
     update = getattr(image_utils.ImageHandler, 'update_driver_config', None)
     if update is None:

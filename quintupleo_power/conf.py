@@ -13,30 +13,21 @@ opts = [
              'cloud, for nodes that name none in '
              'driver_info/quintupleo_cloud. When it is not set, the '
              'authentication options of this section are used.'),
-    cfg.StrOpt(
-        'rescue_image_bios',
-        default='quintupleo-rescue-bios',
-        help='UUID or name of the image that is rescued from to boot a BIOS '
-             'server from the network. A name must be unique in the host '
-             'cloud.'),
-    cfg.StrOpt(
-        'rescue_image_uefi',
-        default='quintupleo-rescue-uefi',
-        help='UUID or name of the image that is rescued from to boot a UEFI '
-             'server from the network. A name must be unique in the host '
-             'cloud.'),
-    cfg.StrOpt(
-        'empty_image_bios',
-        default='quintupleo-empty-bios',
-        help='UUID or name of the image that the wiped disk of a BIOS server '
-             'is made from, where the server was not made from an empty '
-             'image itself. A name must be unique in the host cloud.'),
-    cfg.StrOpt(
-        'empty_image_uefi',
-        default='quintupleo-empty-uefi',
-        help='UUID or name of the image that the wiped disk of a UEFI server '
-             'is made from, where the server was not made from an empty '
-             'image itself. A name must be unique in the host cloud.'),
+    *(cfg.StrOpt(
+        f'rescue_image_{mode}',
+        default=f'quintupleo-rescue-{mode}',
+        help=f'UUID or name of the image that is rescued from to boot a '
+             f'{mode.upper()} server from the network. A name must be unique '
+             'in the host cloud.')
+      for mode in ('bios', 'uefi')),
+    *(cfg.StrOpt(
+        f'empty_image_{mode}',
+        default=f'quintupleo-empty-{mode}',
+        help='UUID or name of the image that the wiped disk of a '
+             f'{mode.upper()} server is made from, where the server was not '
+             'made from an empty image itself. A name must be unique in the '
+             'host cloud.')
+      for mode in ('bios', 'uefi')),
     cfg.FloatOpt(
         'server_list_max_age',
         default=30.0, min=0,
@@ -103,22 +94,19 @@ opts = [
              'endpoints in the catalog of its identity service are trusted '
              'with it. Only plain URLs count: no user information, query or '
              'encoded characters. '
-             'Without this, whoever may edit a node could make the conductor '
-             'talk to an address of theirs.'),
+             'Without this, anybody who may edit a node could make the '
+             'conductor talk to an address of theirs.'),
     cfg.ListOpt(
         'allowed_clouds',
         help='Entries of clouds.yaml that a node may name in '
              'driver_info/quintupleo_cloud. Not set: all of them, which is '
-             'right where whoever may edit a node may also use every cloud '
-             'of that file. Empty: none.'),
+             'right where anybody who may edit a node may also use every '
+             'cloud of that file. Empty: none.'),
 ]
 
 
-def register_opts(conf):
-    """Register the section's options and those of keystoneauth.
-
-    :param conf: an oslo.config ``ConfigOpts``.
-    """
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register the section's options and those of keystoneauth."""
     conf.register_opts(opts + _session_opts(), group=GROUP)
     loading.register_auth_conf_options(conf, GROUP)
     loading.register_adapter_conf_options(conf, GROUP)
@@ -131,17 +119,14 @@ def _session_opts():
     return session_opts
 
 
-def list_opts():
-    """List the options for oslo.config's sample generator.
-
-    :returns: a list of one (group, options) pair.
-    """
-    listed = {}
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """Return the options for oslo.config's sample generator."""
+    listed: dict[str, cfg.Opt] = {}
     for opt in opts + _session_opts() + [
             loading.get_auth_common_conf_options()[0]]:
         listed.setdefault(opt.dest, opt)
-    # Authentication plugins bring their options when they are chosen; these
-    # are the two that a tenant of a cloud uses.
+    # An authentication plugin registers its options when it is chosen; a
+    # tenant of a cloud uses these two.
     for name in ('v3applicationcredential', 'password'):
         plugin = loading.get_plugin_loader(name)
         for opt in loading.get_auth_plugin_conf_options(plugin):

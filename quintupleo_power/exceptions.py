@@ -11,6 +11,7 @@ from ironic.common import exception
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 # Errors about an image name the setting themselves.
@@ -18,11 +19,29 @@ _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
 
 
 @contextlib.contextmanager
+def host_cloud(node, validating=False,
+               failure=exception.DriverOperationError):
+    """Use the host cloud of a node, with its errors turned into Ironic's.
+
+    :param node: an Ironic node.
+    :param validating: see :func:`translated`.
+    :param failure: see :func:`translated`.
+    :returns: (the node's :class:`driver_info.DriverInfo`, its
+        :class:`host_cloud.cloud.HostCloud`), as a context.
+    :raises: MissingParameterValue or InvalidParameterValue if a setting is
+        missing or wrong, or what :func:`translated` raises.
+    """
+    info = driver_info.parse(node)
+    with translated(info, validating, failure):
+        yield info, cloud.get(info.credentials)
+
+
+@contextlib.contextmanager
 def translated(info, validating=False,
                failure=exception.DriverOperationError):
     """Turn errors of the host cloud into exceptions of Ironic.
 
-    :param info: the node's :class:`quintupleo_power.driver_info.DriverInfo`.
+    :param info: the node's :class:`node.driver_info.DriverInfo`.
     :param validating: whether the caller only checks. Ironic shows the
         sentence of an InvalidParameterValue as the result of a validation,
         that of any other class as an unexpected fault.

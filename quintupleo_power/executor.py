@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries out what Ironic asks of a node: read, plan, act, verify."""
 
+from collections import abc
 import time
+import typing
 
+from ironic import objects
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.drift import baseline
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
-from quintupleo_power import rescue_images
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -31,18 +35,20 @@ LONGEST_PAUSE = 30.0
 _REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
 
 
-def run(node, request, timeout=None, body=None):
+def run(node: objects.Node, request: transitions.Request,
+        timeout: float | None = None,
+        body: abc.Callable[..., typing.Any] | None = None,
+        ) -> servers.Server | None:
     """Bring a node's server to where a request wants it.
 
-    :param node: an Ironic node, locked; is saved before each action.
-    :param request: a :class:`transitions.Request`.
+    :param node: the node, locked; is saved before each action.
     :param timeout: seconds that it may take; None for
         [quintupleo]action_timeout.
     :param body: function of (node, info, host, server) that returns the body
         of a rebuild or a snapshot, see
         :meth:`host_cloud.actions.Actions.send`; it may refuse the server.
-    :returns: the :class:`host_cloud.servers.Server` after the last action,
-        None if there was nothing to do.
+    :returns: the server after the last action, None if there was nothing to
+        do.
     :raises: MissingParameterValue if a required setting is missing.
     :raises: InvalidParameterValue if a setting is wrong.
     :raises: DriverOperationError if the server did not get there.
@@ -57,14 +63,7 @@ class _Execution:
     """One request of a node, with what its attempts have led to so far."""
 
     def __init__(self, node, info, request, deadline, body):
-        """Begin with nothing sent.
-
-        :param node: see :func:`run`.
-        :param info: the node's :class:`driver_info.DriverInfo`.
-        :param request: see :func:`run`.
-        :param deadline: when it has to be done, a ``time.monotonic`` value.
-        :param body: see :func:`run`.
-        """
+        """Begin with nothing sent; for the parameters see :func:`run`."""
         self._node = node
         self._info = info
         self._request = request
@@ -81,7 +80,7 @@ class _Execution:
         self._conflicts = self._failures = 0
 
     def run(self):
-        """Make attempts until one succeeds or the time is over."""
+        """Make attempts until one ends well or there is to be none."""
         while True:
             self._host = cloud.get(self._info.credentials)
             try:
@@ -135,7 +134,7 @@ class _Execution:
 
     def _body_of(self, action, server):
         if action is transitions.Action.RESCUE:
-            return rescue_images.find(self._node, self._info, self._host,
+            return rescue_image.find(self._node, self._info, self._host,
                                       server, self._device)
         if action in (transitions.Action.REBUILD,
                       transitions.Action.SNAPSHOT):
@@ -166,7 +165,7 @@ class _Execution:
     def _is_outdated(self, action, body, server):
         """Return whether a body names an image that was replaced since."""
         if action is transitions.Action.RESCUE:
-            rescue_images.forget(self._node, self._info, self._host, server)
+            rescue_image.forget(self._node, self._info, self._host, server)
         return self._body_of(action, server) != body
 
     def _require_another_state(self, server, conflict):

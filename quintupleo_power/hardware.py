@@ -4,10 +4,10 @@
 from ironic.drivers import generic
 
 from quintupleo_power import compat
-from quintupleo_power import inspect
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import console
 from quintupleo_power.interfaces import deploy
+from quintupleo_power.interfaces import inspect
 from quintupleo_power.interfaces import management
 from quintupleo_power.interfaces import network
 from quintupleo_power.interfaces import power
@@ -19,8 +19,8 @@ compat.serve_files_to('quintupleo')
 class QuintupleoHardware(generic.GenericHardware):
     """Bare metal that is a server of an OpenStack cloud.
 
-    What is not listed here is Ironic's own, and sees an ordinary machine
-    that boots from the network or from its disk.
+    Ironic's own interfaces serve it as they serve any machine that boots from
+    the network or from its disk.
     """
 
     @property

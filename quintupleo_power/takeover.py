@@ -10,11 +10,9 @@ from ironic.conductor import verify
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
+from quintupleo_power.node import boot_device
 from quintupleo_power.node import pending_request
 from quintupleo_power import transitions
 
@@ -93,10 +91,8 @@ def _read(node, request):
     :returns: (the :class:`host_cloud.servers.Server`, rows of its actions
         that boot, oldest first).
     """
-    info = driver_info.parse(node)
     deadline = time.monotonic() + CONF[GROUP].action_timeout
-    with exceptions.translated(info):
-        host = cloud.get(info.credentials)
+    with exceptions.host_cloud(node) as (info, host):
         server = host.actions.settle(host.servers.get(info.server), deadline)
         updated = request.get('server_updated')
         rows = (host.actions.since(server, updated)

@@ -9,13 +9,17 @@ REPOSITORY = HERE.parents[1]
 # The state table and its proofs are read from the code and the tests. The
 # tests as a package would need Ironic.
 sys.path[:0] = [str(HERE / '_exts'), str(REPOSITORY),
+                str(REPOSITORY / 'benchmarks'),
                 str(REPOSITORY / 'tests' / 'functional')]
 
 extensions = [
+    'benchmark_results',
+    'cliff.sphinxext',
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
     'sphinxcontrib.svgbob',
+    'internal_info',
     'state_table',
 ]
 exclude_patterns = ['_build']
@@ -24,10 +28,19 @@ if (REPOSITORY / '.git').exists():
 else:
     # An sdist has no history to tell which release a note belongs to.
     exclude_patterns.append('release-notes.rst')
+autoprogram_cliff_app_dist_name = 'quintupleo-power'
+autoprogram_cliff_application = 'openstack'
+# What each command of the client has.
+autoprogram_cliff_ignored = [
+    '--help', '--format', '--column', '--quote', '--noindent', '--max-width',
+    '--fit-width', '--print-empty', '--sort-column', '--sort-ascending',
+    '--sort-descending']
 config_generator_config_file = '../../tools/quintupleo-config-generator.conf'
 sample_config_basename = '_static/quintupleo'
 master_doc = 'index'
 project = 'quintupleo_power'
+# Quotes and ellipses, but no dashes: help texts name options.
+smartquotes_action = 'qe'
 copyright = 'quintupleo_power developers'
 html_theme = 'openstackdocs'
 openstackdocs_auto_name = False

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the host cloud lets the project in, and what it is like."""
 
-from quintupleo_power.checks import findings
+from quintupleo_power.checks import results
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import cloud_info
 from quintupleo_power.host_cloud import consoles
@@ -13,7 +13,7 @@ VOLUMES = 'volume API'
 _ADMINISTRATORS = {'admin'}
 _READERS = {'reader'}
 
-# From which compute API on there is what; with the last one all of it.
+# What needs which compute API; the last one has all of it.
 _FEATURES = {
     consoles.MICROVERSION: 'consoles',
     cloud_info.TAGS_MICROVERSION:
@@ -24,134 +24,100 @@ _FEATURES = {
         'the step wipe_disk for servers that boot from a volume',
 }
 
-# keystoneauth takes a token to be worn out as many seconds before its end.
+# keystoneauth renews a token so many seconds before its end.
 _SKEW = 30
 
 
-def checks(project):
-    """List the checks of a cloud that each project makes.
-
-    :param project: the :class:`host_cloud.project.Project`.
-    :returns: list of :class:`findings.Check`.
-    """
+def checks(project: cloud_info.CloudInfo) -> list[results.Check]:
+    """Return the checks of the cloud's services."""
     need = (CREDENTIALS,)
     return [
-        findings.Check(CREDENTIALS, lambda facts: project.sign_in(),
-                       judge_credentials),
-        findings.Check(COMPUTE, lambda facts: project.microversion(),
-                       judge_microversion, need),
-        findings.Check(IMAGES, lambda facts: project.require_images(),
-                       judge_reached, need),
-        findings.Check(NETWORKS, lambda facts: project.extensions(),
-                       judge_reached, need),
-        findings.Check(VOLUMES, lambda facts: project.has_volumes(),
-                       judge_volumes, need),
-        findings.Check('rate limits', lambda facts: project.rates(),
-                       judge_rates, (COMPUTE,)),
-        findings.Check('clocks', lambda facts: {
+        results.Check(CREDENTIALS, lambda facts: project.sign_in(),
+                      _judge_credentials),
+        results.Check(COMPUTE, lambda facts: project.microversion(),
+                      _judge_microversion, need),
+        results.Check(IMAGES, lambda facts: project.require_images(),
+                      _judge_reached, need),
+        results.Check(NETWORKS, lambda facts: project.extensions(),
+                      _judge_reached, need),
+        results.Check(VOLUMES, lambda facts: project.has_volumes(),
+                      _judge_volumes, need),
+        results.Check('rate limits', lambda facts: project.rates(),
+                      _judge_rates, (COMPUTE,)),
+        results.Check('clocks', lambda facts: {
             'the identity service': facts[CREDENTIALS].clock,
-            'Nova': project.clock()}, judge_clocks, (COMPUTE,)),
+            'Nova': project.clock()}, _judge_clocks, (COMPUTE,)),
     ]
 
 
-def judge_credentials(token):
-    """Judge whom the host cloud takes the user for.
-
-    :param token: the :class:`host_cloud.project.Token`.
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_credentials(token):
     whose = f'user {token.user}'
     if not token.project_id:
-        return findings.failed(
+        return results.failed(
             f'{whose} is signed in to no project',
-            "name the project in clouds.yaml (project_name) or [quintupleo]")
+            'name the project in clouds.yaml (project_name) or [quintupleo]')
     roles = {role.lower() for role in token.roles}
     whose += f', project {token.project}, roles {", ".join(token.roles)}'
     if roles and roles <= _READERS:
-        return findings.failed(
+        return results.failed(
             f'{whose}: a reader starts and rescues no server',
             'have the role member given to that user in the project')
     if roles & _ADMINISTRATORS:
-        return findings.warned(
+        return results.warned(
             f"{whose}: an administrator's credentials",
             'use those of a member, best an application credential: '
             '"openstack application credential create"')
-    return findings.passed(whose + (
+    return results.passed(whose + (
         ', by an application credential' if token.by_application_credential
         else ''))
 
 
-def judge_microversion(version):
-    """Judge the compute API's microversion.
-
-    :param version: the one that the driver uses, as (major, minor).
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_microversion(version):
     found = '%d.%d is used' % version
     lacking = [feature for since, feature in _FEATURES.items()
                if version < since]
     if not lacking:
-        return findings.passed(found)
-    return findings.warned(
+        return results.passed(found)
+    return results.warned(
         f'{found}, which is without {"; without ".join(lacking)}',
         "ask the host cloud's operator for a newer Nova if that is needed")
 
 
-def judge_reached(_answer):
-    """Judge a service that has answered.
-
-    :param _answer: what it answered, whatever that is.
-    :returns: a :class:`findings.Verdict`.
-    """
-    return findings.passed('answers')
+def _judge_reached(_answer):
+    return results.passed('answers')
 
 
-def judge_volumes(present):
-    """Judge whether there is block storage.
-
-    :param present: whether there is.
-    :returns: a :class:`findings.Verdict`.
-    """
-    return findings.passed(
+def _judge_volumes(present):
+    return results.passed(
         'answers' if present else 'none, and so there are no servers with '
         'volumes and no network-first servers')
 
 
-def judge_rates(rates):
-    """Judge the rates that the compute API limits.
-
-    :param rates: list of texts, such as 'GET * 120 per MINUTE'.
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_rates(rates):
     if not rates:
-        return findings.passed('none told')
-    return findings.warned(
+        return results.passed('none reported')
+    return results.warned(
         ', '.join(rates),
         'raise [quintupleo]server_list_max_age and poll_interval if requests '
         'are refused with 429')
 
 
-def judge_clocks(skews):
-    """Judge the clocks of services.
-
-    :param skews: dict of the seconds that each is ahead, None for those that
-        do not tell.
-    :returns: a :class:`findings.Verdict`.
-    """
-    known = {whose: skew for whose, skew in skews.items()
+def _judge_clocks(skews):
+    # Seconds that each service is ahead, None where it does not say.
+    reported = {whose: skew for whose, skew in skews.items()
              if skew is not None}
-    if not known:
-        return findings.warned(
-            'the services do not tell the time', 'compare the clocks of both '
-            'sides, as tokens and lists of changes go by them')
-    whose = max(known, key=lambda each: abs(known[each]))
-    skew = known[whose]
+    if not reported:
+        return results.warned(
+            'the services do not report the time', 'compare the clocks of '
+            'both sides, as tokens and lists of changes go by them')
+    whose = max(reported, key=lambda each: abs(reported[each]))
+    skew = reported[whose]
     found = '%s is %.0f s %s' % (whose, abs(skew),
                                  'ahead' if skew > 0 else 'behind')
     if abs(skew) <= _SKEW:
         # Dates are of whole seconds.
-        return findings.passed('agree within %d s' % max(1, round(abs(skew))))
-    return findings.warned(
+        return results.passed('agree within %d s' % max(1, round(abs(skew))))
+    return results.warned(
         f'{found}: tokens are used when they have run out',
         'let NTP set the clock of this machine, and tell the operator of the '
         'host cloud if it is theirs')

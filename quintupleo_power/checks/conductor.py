@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conductor's configuration says of the hardware type."""
-
-import dataclasses
+"""Whether a conductor is set up for the hardware type."""
 
 from oslo_config import cfg
 
-from quintupleo_power.checks import findings
+from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
 
 GROUP = quintupleo_conf.GROUP
@@ -18,12 +16,12 @@ _OPTIONAL = {
     'console': 'consoles of the host cloud',
     'inspect': 'inspection without an agent',
     'vendor': 'the console log and other vendor methods'}
-# Seconds that Nova waits for a guest to shut down, if nobody says otherwise.
+# Seconds that Nova waits by default for a guest to shut down.
 CLEAN_SHUTDOWN = 60
 # The shorter one of Ironic's own defaults, which differ by release.
 _SYNC_INTERVAL = 60
 _STATE_TIMEOUT = 60
-# Nova is told 15 s late that a guest has switched itself off, and Ironic
+# Nova learns 15 s late that a guest has switched itself off, and Ironic
 # gives up after two thirds of its time.
 _SHORTEST_STATE_TIMEOUT = 30
 
@@ -32,67 +30,35 @@ class ConfigurationError(Exception):
     """The files cannot be read; the text says why."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What the files say.
-
-    :ivar hardware_types: ``enabled_hardware_types``, None if it is not set.
-    :ivar interfaces: dict of ``enabled_<name>_interfaces`` by name; None for
-        those that are not set.
-    :ivar state_timeout: ``[conductor]power_state_change_timeout``.
-    :ivar sync_interval: ``[conductor]sync_power_state_interval``.
-    :ivar action_timeout: ``[quintupleo]action_timeout``.
-    :ivar server_list_max_age: ``[quintupleo]server_list_max_age``.
-    """
-
-    hardware_types: list | None
-    interfaces: dict
-    state_timeout: int
-    sync_interval: int
-    action_timeout: int
-    server_list_max_age: float
-
-
-def usual_files():
-    """Find what a conductor reads that is given no file.
-
-    :returns: list of paths of files that are there.
-    """
+def usual_files() -> list[str]:
+    """Return the paths of the files that a conductor reads by default."""
     return cfg.find_config_files(project='ironic', prog='ironic-conductor')
 
 
-def load(files):
-    """Read a conductor's configuration, and have the driver's code use it.
+def load(files: list[str]) -> cfg.ConfigOpts:
+    """Read a conductor's configuration, and make the driver's code use it.
 
     Ironic itself need not be installed.
 
-    :param files: paths of its files.
-    :returns: a :class:`Settings`.
     :raises: ConfigurationError
     """
     try:
         cfg.CONF([], default_config_files=files, default_config_dirs=[])
-        found = cfg.ConfigOpts()
-        found.register_opts([
+        conf = cfg.ConfigOpts()
+        conf.register_opts([
             cfg.ListOpt('enabled_hardware_types'),
             *(cfg.ListOpt(_option(name))
               for name in (*_REQUIRED, *_OPTIONAL))])
-        found.register_opts([
+        conf.register_opts([
             cfg.IntOpt('power_state_change_timeout', default=_STATE_TIMEOUT),
             cfg.IntOpt('sync_power_state_interval',
                        default=_SYNC_INTERVAL)], group='conductor')
-        found([], default_config_files=files, default_config_dirs=[])
-        # Values are looked at when they are asked for.
-        for opt in quintupleo_conf.opts:
-            cfg.CONF[GROUP][opt.dest]
-        return Settings(
-            found.enabled_hardware_types,
-            {name: found[_option(name)]
-             for name in (*_REQUIRED, *_OPTIONAL)},
-            found.conductor.power_state_change_timeout,
-            found.conductor.sync_power_state_interval,
-            cfg.CONF[GROUP].action_timeout,
-            cfg.CONF[GROUP].server_list_max_age)
+        conf.register_opts(quintupleo_conf.opts, group=GROUP)
+        conf([], default_config_files=files, default_config_dirs=[])
+        # oslo.config checks a value when it is read.
+        for group in (conf, conf.conductor, conf[GROUP]):
+            dict(group)
+        return conf
     except (cfg.Error, ValueError) as exc:
         raise ConfigurationError(
             f'The configuration of the conductor in {", ".join(files)} '
@@ -103,81 +69,64 @@ def _option(name):
     return f'enabled_{name}_interfaces'
 
 
-def checks(settings):
-    """List the checks of a configuration.
-
-    :param settings: the :class:`Settings`.
-    :returns: list of :class:`findings.Check`.
-    """
-    return [findings.Check(f'conductor: {name}', lambda facts: settings,
-                           judge)
-            for name, judge in (('hardware type', judge_hardware_type),
-                                ('interfaces', judge_interfaces),
-                                ('times', judge_times))]
+def checks(conf: cfg.ConfigOpts) -> list[results.Check]:
+    """Return the checks of a configuration."""
+    return [results.Check(f'conductor: {name}', lambda facts: conf, judge)
+            for name, judge in (('hardware type', _judge_hardware_type),
+                                ('interfaces', _judge_interfaces),
+                                ('times', _judge_times))]
 
 
-def judge_hardware_type(settings):
-    """Judge whether the hardware type is enabled.
-
-    :param settings: the :class:`Settings`.
-    :returns: a :class:`findings.Verdict`.
-    """
-    enabled = settings.hardware_types
+def _judge_hardware_type(conf):
+    enabled = conf.enabled_hardware_types
     if DRIVER in (enabled or ()):
-        return findings.passed(f'{DRIVER} is enabled')
-    return findings.failed(
+        return results.passed(f'{DRIVER} is enabled')
+    return results.failed(
         'enabled_hardware_types is '
         + (', '.join(enabled) if enabled else 'not set'),
         f'add {DRIVER} to [DEFAULT]enabled_hardware_types and restart the '
         'conductor')
 
 
-def judge_interfaces(settings):
-    """Judge which interfaces are enabled; Ironic chooses what is not set.
-
-    :param settings: the :class:`Settings`.
-    :returns: a :class:`findings.Verdict`.
-    """
-    lacking = [name for name, enabled in settings.interfaces.items()
-               if enabled is not None and DRIVER not in enabled]
+def _judge_interfaces(conf):
+    enabled = {name: conf[_option(name)] for name in (*_REQUIRED, *_OPTIONAL)}
+    # Ironic chooses what is not set.
+    lacking = [name for name, drivers in enabled.items()
+               if drivers is not None and DRIVER not in drivers]
     if not lacking:
-        return findings.passed('those of quintupleo are enabled')
+        return results.passed('those of quintupleo are enabled')
     advice = (f'add {DRIVER} to [DEFAULT]'
               + ' and '.join(map(_option, lacking))
               + ' and restart the conductor')
     if set(lacking) & set(_REQUIRED):
-        return findings.failed(
+        return results.failed(
             f'the {" and ".join(lacking)} interfaces are not enabled', advice)
-    return findings.warned('nodes do without ' + ' and without '.join(
+    return results.warned('nodes do without ' + ' and without '.join(
         _OPTIONAL[name] for name in lacking), advice)
 
 
-def judge_times(settings):
-    """Judge how Ironic's times and the driver's go together.
-
-    :param settings: the :class:`Settings`.
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_times(conf):
+    ours, ironic = conf[GROUP], conf.conductor
     mistakes = {}
-    if settings.action_timeout <= CLEAN_SHUTDOWN:
-        mistakes[f'[{GROUP}]action_timeout is {settings.action_timeout} s, '
+    if ours.action_timeout <= CLEAN_SHUTDOWN:
+        mistakes[f'[{GROUP}]action_timeout is {ours.action_timeout} s, '
                  'and a clean shutdown alone may take '
                  f'{CLEAN_SHUTDOWN} s'] = f'set [{GROUP}]action_timeout to 300'
-    if 0 < settings.sync_interval <= settings.server_list_max_age:
-        mistakes[f'a list of servers may be {settings.server_list_max_age:g} '
+    if 0 < ironic.sync_power_state_interval <= ours.server_list_max_age:
+        mistakes[f'a list of servers may be {ours.server_list_max_age:g} '
                  'seconds old, which is no less than the time from one power '
-                 f'sync to the next ({settings.sync_interval} s): changes '
-                 'are seen a pass late'] = (
+                 f'sync to the next ({ironic.sync_power_state_interval} s): '
+                 'changes are seen a pass late'] = (
             f'set [{GROUP}]server_list_max_age to less than '
             '[conductor]sync_power_state_interval')
-    if settings.state_timeout < _SHORTEST_STATE_TIMEOUT:
+    if ironic.power_state_change_timeout < _SHORTEST_STATE_TIMEOUT:
         mistakes['[conductor]power_state_change_timeout is '
-                 f'{settings.state_timeout} s, and a host cloud may tell '
-                 '15 s late that a guest has switched itself off'] = (
-            'set [conductor]power_state_change_timeout to 60')
+                 f'{ironic.power_state_change_timeout} s, and a host cloud '
+                 'may report 15 s late that a guest has switched itself '
+                 'off'] = 'set [conductor]power_state_change_timeout to 60'
     if not mistakes:
-        return findings.passed(
-            f'action_timeout {settings.action_timeout} s, '
-            f'server_list_max_age {settings.server_list_max_age:g} s')
-    return findings.warned('; '.join(mistakes),
-                           '; '.join(mistakes.values()))
+        return results.passed(
+            f'action_timeout {ours.action_timeout} s, '
+            f'server_list_max_age {ours.server_list_max_age:g} s')
+    return results.warned('; '.join(mistakes),
+                          '; '.join(mistakes.values()))

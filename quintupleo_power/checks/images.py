@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the images are there, and fit."""
 
+from typing import Any
+
 from oslo_config import cfg
 
 from quintupleo_power.checks import access
 from quintupleo_power.checks import conductor
-from quintupleo_power.checks import findings
+from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import cloud_info
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 
@@ -20,37 +23,32 @@ _MAKE = ('run "tools/build-ipxe-image --output ipxe.iso" and "openstack '
 _REPLACE = _MAKE.replace('create', 'create --replace')
 
 
-def name(purpose, mode):
-    """Name the check of an image.
+def name(purpose: str, mode: str) -> str:
+    """Return the name of the check of an image.
 
     :param purpose: RESCUE or EMPTY.
     :param mode: 'bios' or 'uefi'.
-    :returns: the check's name.
     """
     return f'{purpose} {mode}'
 
 
-def checks(project):
-    """List the checks of the images that the driver uses.
-
-    :param project: the :class:`host_cloud.project.Project`.
-    :returns: list of :class:`findings.Check`.
-    """
+def checks(project: cloud_info.CloudInfo) -> list[results.Check]:
+    """Return the checks of the images that the driver uses."""
     return [
-        *(_check(project, RESCUE, mode, judge_rescue) for mode in BOOT_MODES),
-        *(_check(project, EMPTY, mode, judge_empty) for mode in BOOT_MODES),
-        findings.Check('clean shutdown', _empty_images,
-                       judge_shutdown, (access.IMAGES,))]
+        *(_check(project, RESCUE, mode, _judge_rescue) for mode in BOOT_MODES),
+        *(_check(project, EMPTY, mode, _judge_empty) for mode in BOOT_MODES),
+        results.Check('clean shutdown', _empty_images,
+                      _judge_shutdown, (access.IMAGES,))]
 
 
 def _check(project, purpose, mode, judge):
-    return findings.Check(
+    return results.Check(
         name(purpose, mode), lambda facts: _both(project, purpose),
         lambda found: judge(mode, found), (access.IMAGES,))
 
 
 def _both(project, purpose):
-    """Read an image for each boot mode, or why it cannot be read."""
+    """Return the image, or why it cannot be read, by boot mode."""
     found = {}
     for mode in BOOT_MODES:
         option = f'{purpose.replace(" ", "_")}_{mode}'
@@ -61,102 +59,85 @@ def _both(project, purpose):
     return found
 
 
-def judge_rescue(mode, found):
-    """Judge the image that servers are rescued with.
-
-    :param mode: the boot mode.
-    :param found: dict of image or error by boot mode.
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_rescue(mode, found):
     image = found[mode]
     if isinstance(image, Exception):
-        return _absent(mode, found, 'boot from the network')
+        return _judge_absent(mode, found, 'boot from the network')
     try:
         images.check_rescue(image)
     except errors.UnsuitableImage as exc:
-        return findings.failed(str(exc), _advice(
+        return results.failed(str(exc), _advise(
             image, 'hw_rescue_device=cdrom', 'hw_rescue_bus=sata'))
     if image.get('size') == 0:
-        return findings.failed(f'{_title(image)} is empty', _REPLACE)
+        return results.failed(f'{_title(image)} is empty', _REPLACE)
     if images.firmware(image) != mode:
-        return findings.warned(
+        return results.warned(
             f'{_title(image)} says that it is for {images.firmware(image)}',
             f'check that the option rescue_image_{mode} names the image that '
             'is meant')
-    return findings.passed(_title(image))
+    return results.passed(_title(image))
 
 
-def judge_empty(mode, found):
-    """Judge the image of an empty disk.
-
-    :param mode: the boot mode.
-    :param found: dict of image or error by boot mode.
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_empty(mode, found):
     image = found[mode]
     if isinstance(image, Exception):
-        return _absent(mode, found, 'be made by "environment create" or '
-                                    'wiped by the step wipe_disk')
+        return _judge_absent(mode, found, 'be made by "environment create" '
+                             'or wiped by the step wipe_disk')
     try:
         images.check_rebuild(image, mode)
     except errors.UnsuitableImage as exc:
-        return findings.failed(str(exc), _REPLACE)
+        return results.failed(str(exc), _REPLACE)
     if not images.is_empty(image):
-        return findings.warned(
+        return results.warned(
             f'{_title(image)} is not the empty image of these commands: '
             'what is in it is on each disk that is wiped', _REPLACE)
-    return findings.passed(_title(image))
+    return results.passed(_title(image))
 
 
-def _absent(mode, found, purpose):
-    """Judge that an image cannot be read: one boot mode may be enough."""
+def _judge_absent(mode, found, purpose):
+    # One boot mode may be enough.
     usable = any(isinstance(each, dict) for each in found.values())
     is_missing = isinstance(found[mode], errors.NotFound)
-    judge = findings.warned if usable and is_missing else findings.failed
+    judge = results.warned if usable and is_missing else results.failed
     return judge(f'{found[mode]}: {mode.upper()} servers cannot {purpose}',
                  _MAKE if is_missing else 'delete all but one, or use the '
                  'UUID in [quintupleo]')
 
 
 def _empty_images(facts):
-    """The empty images that were read, and the time for an action."""
+    """Return the empty images that were read, and the driver's timeout."""
     found = facts.get(name(EMPTY, images.BIOS)) or {}
     return ([image for image in found.values() if isinstance(image, dict)],
             CONF[GROUP].action_timeout)
 
 
-def judge_shutdown(read):
-    """Judge how long servers of these images take to switch off.
-
-    :param read: (list of images, seconds that a request may take).
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_shutdown(read):
     found, action_timeout = read
     if not found:
-        return findings.Verdict(findings.SKIPPED, 'needs an empty image')
+        return results.Verdict(results.SKIPPED, 'needs an empty image')
     slow = {_title(image): shutdown(image.get('os_shutdown_timeout'))
             for image in found}
     slow = {title: seconds for title, seconds in slow.items() if seconds}
     if not slow:
-        return findings.passed('os_shutdown_timeout=0: a power off is a cut')
+        return results.passed('os_shutdown_timeout=0: a power off is a cut')
     seconds = max(slow.values())
-    told = (f'a power off, and a network boot of a running server, takes '
+    text = (f'a power off, and a network boot of a running server, takes '
             f'up to {seconds} s with {", ".join(slow)}')
     advice = ('run "openstack image set --property os_shutdown_timeout=0 '
-              '<image>" and make the servers anew, which keep what the image '
-              'had')
+              '<image>" and make the servers again, which keep what the '
+              'image had')
     if seconds >= action_timeout:
-        return findings.failed(
-            f'{told}, and the driver gives up after {action_timeout} s',
+        return results.failed(
+            f'{text}, and the driver gives up after {action_timeout} s',
             advice)
-    return findings.warned(told, advice)
+    return results.warned(text, advice)
 
 
-def shutdown(value):
-    """Tell how long Nova waits for a guest to shut down.
+def shutdown(value: Any) -> int:
+    """Return for how many seconds Nova waits for a guest to shut down.
 
-    :param value: ``os_shutdown_timeout`` of its image, None without it.
-    :returns: seconds, Nova's default where the value is no number.
+    :param value: ``os_shutdown_timeout`` of its image; Nova's default is
+        used where it is not a number.
     """
     try:
         return int(value)
@@ -168,7 +149,7 @@ def _title(image):
     return f"'{image.get('name')}' ({image['id']})"
 
 
-def _advice(image, *properties):
+def _advise(image, *properties):
     if image.get('status') != 'active':
         return _REPLACE
     return ('run "openstack image set '

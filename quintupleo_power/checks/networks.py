@@ -1,63 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether machines can be provisioned on a network of the host cloud."""
+"""Whether Ironic can provision on a network of the host cloud."""
 
 from quintupleo_power.checks import access
-from quintupleo_power.checks import findings
+from quintupleo_power.checks import results
+from quintupleo_power.host_cloud import cloud_info
 
 
-def checks(project, reference):
-    """List the checks of a network.
+def checks(project: cloud_info.CloudInfo, reference: str
+           ) -> list[results.Check]:
+    """Return the checks of a network.
 
-    :param project: the :class:`host_cloud.project.Project`.
     :param reference: the network's UUID or name.
-    :returns: list of :class:`findings.Check`.
     """
     name = f'network {reference}'
     return [
-        findings.Check(name, lambda facts: project.network(reference),
-                       lambda network: findings.passed(network.id),
-                       (access.NETWORKS,)),
-        findings.Check(f'{name}: DHCP', lambda facts: facts[name],
-                       judge_dhcp, (name,)),
-        findings.Check(f'{name}: port security', lambda facts: facts[name],
-                       judge_security, (name,))]
+        results.Check(name, lambda facts: project.network(reference),
+                      lambda network: results.passed(network.id),
+                      (access.NETWORKS,)),
+        results.Check(f'{name}: DHCP', lambda facts: facts[name],
+                      _judge_dhcp, (name,)),
+        results.Check(f'{name}: port security', lambda facts: facts[name],
+                      _judge_security, (name,))]
 
 
-def judge_dhcp(network):
-    """Judge whether Neutron answers before Ironic does.
-
-    :param network: the :class:`host_cloud.project.Network`.
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_dhcp(network):
     if not network.dhcp:
-        return findings.passed('Neutron serves none there')
-    return findings.warned(
+        return results.passed('Neutron serves none there')
+    return results.warned(
         f'Neutron serves DHCP in {", ".join(network.dhcp)}, and answers '
         "before Ironic's server",
         'run "openstack subnet set --no-dhcp" for each of these subnets, '
         "unless Neutron's DHCP options of the ports lead to Ironic")
 
 
-def judge_security(network):
-    """Judge whether ports of a network are filtered.
-
-    :param network: the :class:`host_cloud.project.Network`.
-    :returns: a :class:`findings.Verdict`.
-    """
+def _judge_security(network):
     if network.security is False:
-        return findings.passed('off')
+        return results.passed('off')
     if network.security is None:
-        return findings.warned(
-            'Neutron does not tell whether it is on',
+        return results.warned(
+            'Neutron does not report whether it is on',
             "ask the host cloud's operator whether Ironic's DHCP server "
             'reaches its ports')
     if not network.is_own:
-        return findings.failed(
+        return results.failed(
             "on, and the network is another project's, on which a member "
             'may not switch it off',
             "make a network of the project's own, or ask its owner for "
             'ports without port security')
-    return findings.warned(
+    return results.warned(
         'on, and so on each port that does not say otherwise',
         f'run "openstack network set --disable-port-security {network.id}" '
         'before the ports are made')

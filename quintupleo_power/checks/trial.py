@@ -1,24 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only trying tells: a machine, made, used and removed."""
+"""What only a trial shows: a server, made, used and removed."""
 
 import json
 import secrets
 import time
 
-from quintupleo_power.checks import allowances
-from quintupleo_power.checks import findings
+import openstack
+
 from quintupleo_power.checks import images
-from quintupleo_power.checks import machines
+from quintupleo_power.checks import permissions
+from quintupleo_power.checks import quotas
+from quintupleo_power.checks import results
+from quintupleo_power.checks import servers
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
-from quintupleo_power.environments import failures
+from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.environments import operations
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import progress
+from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
+from quintupleo_power.host_cloud import service
 from quintupleo_power import transitions
 
-MACHINE, POWER, LOG, REMOVAL = (
+SERVER, POWER, LOG, REMOVAL = (
     'trial machine', 'power', 'console log', 'trial removal')
 
 # A network of the environment's own has no port security, and a NIC on it a
@@ -36,17 +42,15 @@ roles:
 
 
 class Trial:
-    """A machine to try things with, gone when its context ends."""
+    """A server to try things with, gone when its context ends."""
 
-    def __init__(self, connection, compute, host, flavor, shown,
-                 timeout=environment.TIMEOUT):
+    def __init__(self, connection: openstack.connection.Connection,
+                 compute: service.Service, host: cloud.HostCloud,
+                 flavor: str, shown: progress.Progress,
+                 timeout: float = environment.TIMEOUT):
         """Prepare; nothing is made yet.
 
-        :param connection: an openstacksdk ``Connection``.
-        :param compute: the compute :class:`host_cloud.service.Service`.
-        :param host: the :class:`host_cloud.cloud.HostCloud`.
-        :param flavor: identifier or name of the machine's flavor.
-        :param shown: the :class:`progress.Progress`.
+        :param flavor: identifier or name of the server's flavor.
         :param timeout: seconds to wait for each thing.
         """
         self.name = f'quintupleo-check-{secrets.token_hex(4)}'
@@ -65,46 +69,43 @@ class Trial:
     def __exit__(self, *exc_info):
         """Remove what is left, also after the user's interrupt.
 
-        :raises: failures.Failure that names what could not be removed.
+        :raises: EnvironmentsError that names what could not be removed.
         """
         left = self._may_be_there and self._remove()
         if left:
-            raise failures.Failure(f'{left}\nTo remove what is left of the '
-                                   f'trial, {self._advice}')
+            raise env_errors.EnvironmentsError(
+                f'{left}\nTo remove what is left of the trial, '
+                f'{self._advice}')
 
-    def checks(self):
-        """List the checks that use the machine.
+    def checks(self) -> list[results.Check]:
+        """Return the checks that use the server.
 
-        :returns: list of :class:`findings.Check`; :meth:`removal` comes
-            after whatever looks at the machine from outside.
+        :meth:`removal` comes after all that reads the server from outside.
         """
-        need = (MACHINE,)
+        need = (SERVER,)
         return [
-            findings.Check(MACHINE, self._make, judge_made, (
+            results.Check(SERVER, self._make, _judge_made, (
                 images.name(images.RESCUE, host_images.BIOS),
                 images.name(images.EMPTY, host_images.BIOS),
-                allowances.FLAVOR)),
-            findings.Check(POWER, self._switch, judge_power, need),
-            machines.console_check(self._host, MACHINE, lambda facts:
-                                   self._host.servers.get(facts[MACHINE])),
-            findings.Check(LOG, lambda facts: self._host.consoles.log(
-                self._host.servers.get(facts[MACHINE])), judge_log, need),
-            findings.Check(allowances.RESCUE, self._rescue, judge_rescue,
-                           (MACHINE, POWER)),
+                quotas.FLAVOR)),
+            results.Check(POWER, self._switch, _judge_power, need),
+            servers.console_check(self._host, SERVER, lambda facts:
+                                  self._host.servers.get(facts[SERVER])),
+            results.Check(LOG, lambda facts: self._host.consoles.log(
+                self._host.servers.get(facts[SERVER])), _judge_log, need),
+            results.Check(permissions.RESCUE, self._rescue, _judge_rescue,
+                          (SERVER, POWER)),
         ]
 
-    def removal(self):
-        """Make the check of whether all of it can be removed.
-
-        :returns: a :class:`findings.Check`.
-        """
-        return findings.Check(REMOVAL, lambda facts: self._remove(),
-                              self._judge_removal)
+    def removal(self) -> results.Check:
+        """Return the check of whether all of it can be removed."""
+        return results.Check(REMOVAL, lambda facts: self._remove(),
+                             self._judge_removal)
 
     def _judge_removal(self, left):
         if left:
-            return findings.failed(left, self._advice)
-        return findings.passed('nothing is left of it')
+            return results.failed(left, self._advice)
+        return results.passed('nothing is left of it')
 
     @property
     def _advice(self):
@@ -126,8 +127,8 @@ class Trial:
         return made.all(plan.SERVER)[0].id
 
     def _switch(self, facts):
-        """Stop the machine, which its making has left off, and start it."""
-        server_id = facts[MACHINE]
+        # An environment's servers are off when they are made.
+        server_id = facts[SERVER]
         begun = time.monotonic()
         for request in (transitions.Request.POWER_ON,
                         transitions.Request.POWER_OFF,
@@ -136,31 +137,28 @@ class Trial:
         return time.monotonic() - begun
 
     def _rescue(self, facts):
-        """Boot the machine from the network, and then from its disk."""
+        """Boot the server from the network, and then from its disk."""
         image = _image(facts, images.RESCUE, _mode(facts))
         begun = time.monotonic()
-        self._operations.run(facts[MACHINE], transitions.Request.REBOOT,
+        self._operations.run(facts[SERVER], transitions.Request.REBOOT,
                              image, transitions.Device.PXE)
         rescued = time.monotonic()
-        self._operations.run(facts[MACHINE], transitions.Request.REBOOT)
+        self._operations.run(facts[SERVER], transitions.Request.REBOOT)
         return rescued - begun, time.monotonic() - rescued
 
     def _remove(self):
-        """Remove all of it.
-
-        :returns: what could not be removed and why; empty if nothing is left.
-        """
+        """Return what could not be removed and why; empty if nothing."""
         self._may_be_there = False
         try:
             self._environments().delete(self.name)
-        except (failures.Failure, *failures.CLOUD_ERRORS,
+        except (env_errors.EnvironmentsError, *env_errors.CLOUD_ERRORS,
                 KeyboardInterrupt) as exc:
             return '; '.join(str(exc).splitlines()) or 'Interrupted'
         return ''
 
 
 def _mode(facts):
-    """The boot mode that has both images."""
+    """Return the boot mode that has both images."""
     for mode in images.BOOT_MODES:
         if all(isinstance(facts[images.name(purpose, mode)][mode], dict)
                for purpose in (images.RESCUE, images.EMPTY)):
@@ -170,43 +168,23 @@ def _mode(facts):
 
 
 def _image(facts, purpose, mode):
-    """UUID of an image that was looked at."""
     return facts[images.name(purpose, mode)][mode]['id']
 
 
-def judge_made(server_id):
-    """Judge a machine that was made.
-
-    :param server_id: UUID of its server.
-    :returns: a :class:`findings.Verdict`.
-    """
-    return findings.passed(
+def _judge_made(server_id):
+    return results.passed(
         f'server {server_id}, with a network without DHCP and port security '
         'and a MAC address that was chosen')
 
 
-def judge_power(seconds):
-    """Judge the start, stop and start of a machine.
-
-    :param seconds: what they took together.
-    :returns: a :class:`findings.Verdict`.
-    """
-    return findings.passed(f'on, off and on again in {seconds:.1f} s')
+def _judge_power(seconds):
+    return results.passed(f'on, off and on again in {seconds:.1f} s')
 
 
-def judge_log(text):
-    """Judge a console log, which may well be empty so early.
-
-    :param text: the log.
-    :returns: a :class:`findings.Verdict`.
-    """
-    return findings.passed(f'{len(text)} characters')
+def _judge_log(text):
+    # It may well be empty so early.
+    return results.passed(f'{len(text)} characters')
 
 
-def judge_rescue(seconds):
-    """Judge a rescue and its end.
-
-    :param seconds: (of the rescue, of the unrescue).
-    :returns: a :class:`findings.Verdict`.
-    """
-    return findings.passed('rescued in %.1f s, unrescued in %.1f s' % seconds)
+def _judge_rescue(seconds):
+    return results.passed('rescued in %.1f s, unrescued in %.1f s' % seconds)

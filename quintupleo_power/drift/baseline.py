@@ -18,11 +18,12 @@ from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
 
-KEY = 'quintupleo_seen'
+KEY = internal_info.BASELINE
 
 # Where a node has on its disk what Ironic deployed. A deployment, a cleaning
 # or a tear-down takes the server as it is.

@@ -1,173 +1,196 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes what is missing of an environment, and completes what is there."""
+"""Creates what is missing of an environment, and completes its servers."""
 
 import collections
 import functools
 import threading
 
-from quintupleo_power.environments import attachments
-from quintupleo_power.environments import machines
+from openstack import exceptions
+
 from quintupleo_power.environments import networking
-from quintupleo_power.environments import parallel
+from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
+from quintupleo_power.environments import servers
+from quintupleo_power.environments import task_graph
 
 _NEUTRON = (plan.NETWORK, plan.SUBNET, plan.ROUTER, plan.INTERFACE,
             plan.VIRTUAL_IP, plan.PORT, plan.SUBPORT, plan.TRUNK,
             plan.FLOATING_IP)
-# What is done with a server that is there, and with what it has lost.
+# Tasks for a server that exists, and for what it has lost.
 COMPLETE, ATTACH = 'complete', 'attach'
 _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
 
 
 class Builder:
-    """Makes one environment."""
+    """Builds one environment."""
 
-    def __init__(self, connection, patience, inventory, choices, record,
-                 shown, timeout):
-        """Prepare.
+    def __init__(self, inventory, resolved, stored, progress, timeout):
+        """Use a project; send no request yet.
 
-        :param connection: an openstacksdk ``Connection``.
-        :param patience: the :class:`patience.Patience`.
-        :param inventory: the :class:`inventory.Inventory`.
-        :param choices: the :class:`choices.Choices`.
-        :param record: the :class:`record.Record`.
-        :param shown: the :class:`progress.Progress`.
+        :param resolved: the :class:`resolver.Resolved`.
+        :param stored: the :class:`store.StoredEnvironment`.
         :param timeout: seconds to wait for one server or volume.
         """
-        wanted = record.definition
-        self._nova = connection.compute
-        self._patience = patience
-        self._shown = shown
-        self._items = plan.items(wanted)
-        self._networking = networking.Networking(
-            connection, patience, inventory, choices, record.name)
-        self._machines = machines.Machines(
-            connection, patience, inventory, choices, record.name, timeout,
-            wanted)
-        self._remover = remover.Remover(connection, patience, inventory)
+        self._nova = inventory.connection.compute
+        self._retrier = inventory.retrier
+        self._progress = progress
+        self._items = plan.items(stored.definition)
+        self._networking = networking.Networking(inventory, resolved,
+                                                 stored.name)
+        self._servers = servers.Servers(inventory, resolved, stored, timeout)
+        self._remover = remover.Remover(inventory)
         self._lock = threading.Lock()
-        self._made = {}
+        self._created = {}
 
-    def build(self, found, wait):
-        """Make what is missing.
+    def build(self, resources, wait):
+        """Create what is missing.
 
-        :param found: list of :class:`inventory.Found`: what is there.
+        :param resources: list of :class:`inventory.Resource` that exist.
         :param wait: whether to wait for servers, and complete them.
-        :raises: failures.Failure.
+        :raises: EnvironmentsError.
         """
-        self._adopt(found)
+        self._adopt(resources)
         tasks = [task for item in self._items.values()
                  for task in self._tasks(item, wait)]
-        for key, server_id in attachments.lost(self._items, found).items():
+        for key, server_id in _lost(self._items, resources).items():
             # A trunk is made of a port that no server has yet.
             trunk = key.replace(plan.PORT, plan.TRUNK, 1)
-            tasks.append(parallel.Task(
+            tasks.append(task_graph.Task(
                 plan.key(ATTACH, key), functools.partial(
                     self._attach, server_id, key), (key, trunk)))
-        self._shown.begin('making', collections.Counter(
+        self._progress.begin('making', collections.Counter(
             _title(task.name) for task in tasks))
-        parallel.run(tasks, self._patience.stop,
-                     lambda task: self._shown.done(_title(task.name)))
+        task_graph.run(tasks, self._retrier.stop,
+                       lambda task: self._progress.done(_title(task.name)))
 
     def _tasks(self, item, wait):
-        """What is to be done for an item."""
-        there = self._made.get(item.key)
-        if there is None:
-            yield parallel.Task(item.key, lambda: self._make(item),
-                                item.after)
-        elif item.kind == plan.VOLUME and not machines.is_usable(there):
-            # The run that asked for it may not have lived to see it.
-            yield parallel.Task(
-                item.key, lambda: self._machines.wait_for_volume(there))
+        """Yield what is to be done for an item."""
+        resource = self._created.get(item.key)
+        if resource is None:
+            yield task_graph.Task(item.key, lambda: self._create(item),
+                                  item.after)
+        elif item.kind == plan.VOLUME and not servers.is_usable(resource):
+            # An earlier command may have ended before it could be used.
+            yield task_graph.Task(
+                item.key, lambda: self._servers.wait_for_volume(resource))
         if item.kind == plan.SERVER and wait and not (
-                there and attachments.is_made(there)):
-            yield parallel.Task(plan.key(COMPLETE, item.key),
-                                lambda: self._complete(item), (item.key,))
+                resource and _is_made(resource)):
+            yield task_graph.Task(plan.key(COMPLETE, item.key),
+                                  lambda: self._complete(item), (item.key,))
 
-    def _adopt(self, found):
-        """Go on with what is there, but for what cannot be used."""
-        doomed = []
-        for each in found:
+    def _adopt(self, resources):
+        """Take what exists, and remove what cannot be used."""
+        broken = []
+        for each in resources:
             if each.key not in self._items:
                 continue
-            if each.key in self._made or _is_broken(each):
-                # Of two made by runs at the same time the first one counts.
-                doomed.append(each)
+            if each.key in self._created or _is_broken(each):
+                # Of two that commands made at the same time the first counts.
+                broken.append(each)
             else:
-                self._made[each.key] = each.body
+                self._created[each.key] = each.body
                 if each.kind in _NEUTRON:
                     self._networking.tag(each.body)
-        if doomed:
-            names = ', '.join(sorted(each.key for each in doomed))
-            self._shown.note(f'To be removed, as it cannot be used: {names}')
-            self._remover.remove(doomed, self._shown)
+        if broken:
+            names = ', '.join(sorted(each.key for each in broken))
+            self._progress.note(
+                f'To be removed, as it cannot be used: {names}')
+            self._remover.remove(broken, self._progress)
 
-    def _make(self, item):
+    def _create(self, item):
         with self._lock:
-            made = dict(self._made)
-        maker = self._networking if item.kind in _NEUTRON else self._machines
-        thing = maker.make(item, made)
+            created = dict(self._created)
+        creator = (self._networking if item.kind in _NEUTRON
+                   else self._servers)
+        resource = creator.create(item, created)
         if item.kind == plan.VOLUME:
-            thing = self._machines.wait_for_volume(thing)
+            resource = self._servers.wait_for_volume(resource)
         with self._lock:
-            self._made[item.key] = thing
+            self._created[item.key] = resource
 
     def _complete(self, item):
-        """Wait for a server, and make it what its role wants it to be."""
-        server = self._machines.wait_built(self._made[item.key].id)
-        if machines.is_baremetal(item):
-            self._machines.switch_off(server)
+        """Wait for a server, and bring it to what its role wants."""
+        server = self._servers.wait_built(self._created[item.key].id)
+        if servers.is_baremetal(item):
+            self._servers.stop(server)
         for key in item.after:
             self._release_addresses(key)
-        self._machines.set_made(server)
+        self._servers.set_made(server)
 
     def _attach(self, server_id, key):
-        attachments.attach(self._nova, self._patience, server_id, key,
-                           self._made[key])
+        resource_id = self._created[key].id
+        if plan.kind(key) == plan.VOLUME:
+            path, body = 'os-volume_attachments', {
+                'volumeAttachment': {'volumeId': resource_id}}
+        else:
+            path, body = 'os-interface', {
+                'interfaceAttachment': {'port_id': resource_id}}
+        # The parameters of openstacksdk's functions differ between releases.
+        self._retrier.call(lambda: exceptions.raise_from_response(
+            self._nova.post(f'/servers/{server_id}/{path}', json=body)))
         self._release_addresses(key)
 
     def _release_addresses(self, key):
         if (plan.kind(key) == plan.PORT
                 and self._items[key].what.release_fixed_ip):
-            self._networking.release_addresses(self._made[key])
+            self._networking.release_addresses(self._created[key])
 
 
-def _title(task):
-    return _TITLES[plan.kind(task)]
+def _title(task_name):
+    return _TITLES[plan.kind(task_name)]
 
 
-def _is_broken(found):
-    """Whether a thing never became what it was to be."""
-    state = (getattr(found.body, 'status', None) or '').lower()
-    if found.kind == plan.SERVER:
-        return state == 'error' and not attachments.is_made(found.body)
-    return found.kind == plan.VOLUME and state.startswith('error')
+def _is_broken(resource):
+    """Return whether a resource never became usable."""
+    state = (getattr(resource.body, 'status', None) or '').lower()
+    if resource.kind == plan.SERVER:
+        return state == 'error' and not _is_made(resource.body)
+    return resource.kind == plan.VOLUME and state.startswith('error')
 
 
-def missing(wanted, found):
-    """List what is to be made of an environment.
-
-    :param wanted: the :class:`definition.Definition`.
-    :param found: list of :class:`inventory.Found`.
-    :returns: list of :class:`plan.Item`.
-    """
-    there = {each.key for each in found if not _is_broken(each)}
-    # A router's interfaces carry no mark; they are looked at with it.
-    return [item for item in plan.items(wanted).values()
-            if item.key not in there and not (
+def missing(definition, resources):
+    """Return the :class:`plan.Item` of a definition that are not there."""
+    existing = {each.key for each in resources if not _is_broken(each)}
+    # Interfaces of routers have no description; they come with the router.
+    return [item for item in plan.items(definition).values()
+            if item.key not in existing and not (
                 item.kind == plan.INTERFACE
-                and plan.key(plan.ROUTER, item.what.name) in there)]
+                and plan.key(plan.ROUTER, item.what.name) in existing)]
 
 
-def is_complete(wanted, found):
-    """Tell whether all of an environment is there, its servers completed.
-
-    :param wanted: the :class:`definition.Definition`.
-    :param found: list of :class:`inventory.Found`.
-    :returns: True or False.
-    """
-    return (not missing(wanted, found)
-            and not attachments.lost(plan.items(wanted), found)
-            and all(attachments.is_made(each.body) for each in found
+def is_complete(definition, resources):
+    """Return whether all of an environment exists, its servers completed."""
+    return (not missing(definition, resources)
+            and not _lost(plan.items(definition), resources)
+            and all(_is_made(each.body) for each in resources
                     if each.kind == plan.SERVER))
+
+
+def _lost(items, resources):
+    """Return the ports and volumes that completed servers have lost.
+
+    Somebody may have deleted or detached them.
+
+    :returns: dict of the UUID of the server by the key of what it lacks.
+    """
+    bodies = {each.key: each.body for each in resources}
+    return {key: server.id for server in resources
+            if server.kind == plan.SERVER and server.key in items
+            and _is_made(server.body)
+            for key in items[server.key].after
+            if plan.kind(key) in (plan.PORT, plan.VOLUME)
+            # A root disk cannot be attached to a server that exists.
+            and not key.endswith('.root')
+            and not _is_attached(server.id, bodies.get(key))}
+
+
+def _is_made(server):
+    """Return whether a server was completed, whatever it does now."""
+    return ownership.MADE in (server.metadata or {})
+
+
+def _is_attached(server_id, body):
+    attachments = getattr(body, 'attachments', None) or ()
+    return server_id in (getattr(body, 'device_id', None), *(
+        each['server_id'] for each in attachments))

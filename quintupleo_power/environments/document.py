@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A YAML file whose mistakes are told with their lines."""
+"""A YAML file whose mistakes are reported with their lines."""
 
 import difflib
 import re
@@ -7,13 +7,11 @@ import re
 import jsonschema
 import yaml
 
-
-class DocumentError(Exception):
-    """A file that cannot be used; the text has a line for each mistake."""
+from quintupleo_power.environments import errors
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML with whole numbers only: neither 52:54:00 nor 2026-11-21 is one."""
+    """YAML with integers only: neither 52:54:00 nor 2026-11-21 is one."""
 
 
 _INTEGER = ('tag:yaml.org,2002:int', re.compile('^[-+]?[0-9]+$'))
@@ -26,7 +24,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class Document:
-    """A file's content, where each part of it is, and what is wrong with it.
+    """A file's content, the line of each part of it, and its mistakes.
 
     :ivar content: plain dicts, lists and values.
     """
@@ -34,9 +32,8 @@ class Document:
     def __init__(self, text, path):
         """Read YAML.
 
-        :param text: the file's content.
-        :param path: what errors call the file.
-        :raises: DocumentError if it is none.
+        :param path: name of the file in errors.
+        :raises: DefinitionError if it is not YAML.
         """
         self._path = path
         self._lines = {(): 1}
@@ -48,8 +45,8 @@ class Document:
         except yaml.YAMLError as exc:
             mark = getattr(exc, 'problem_mark', None)
             where = f', line {mark.line + 1}' if mark else ''
-            raise DocumentError(
-                f'{path}{where}: no YAML: {getattr(exc, "problem", exc)}')
+            raise errors.DefinitionError(
+                f'{path}{where}: not YAML: {getattr(exc, "problem", exc)}')
         finally:
             loader.dispose()
         self.require_no_mistakes()
@@ -79,44 +76,36 @@ class Document:
         for key, _ in node.value:
             line = key.start_mark.line + 1
             if not isinstance(key, yaml.ScalarNode):
-                self._note(line, where, 'a key has to be text')
+                self._add(line, where, 'a key has to be text')
             elif key.value in seen:
-                self._note(line, (*where, key.value), 'it is there twice')
+                self._add(line, (*where, key.value), 'it is there twice')
             else:
                 seen.add(key.value)
 
     def mistake(self, where, sentence):
-        """Note a mistake.
+        """Add a mistake.
 
         :param where: tuple of the keys and numbers that lead there.
-        :param sentence: what is wrong.
         """
-        self._note(next(
+        self._add(next(
             self._lines[where[:length]]
             for length in range(len(where), -1, -1)
             if where[:length] in self._lines), where, sentence)
 
-    def _note(self, line, where, sentence):
+    def _add(self, line, where, sentence):
         name = ''.join(f'[{part}]' if isinstance(part, int) else f'.{part}'
                        for part in where).lstrip('.') or 'the file'
         self._mistakes.append(
             (line, f'{self._path}, line {line}: {name}: {sentence}'))
 
     def require_no_mistakes(self):
-        """Refuse the file if it has mistakes.
-
-        :raises: DocumentError if one was noted.
-        """
+        """Raise DefinitionError if the file has mistakes."""
         if self._mistakes:
-            raise DocumentError('\n'.join(
+            raise errors.DefinitionError('\n'.join(
                 sentence for _, sentence in sorted(self._mistakes)))
 
     def check_schema(self, schema):
-        """Compare with a schema.
-
-        :param schema: JSON schema, as a dict.
-        :raises: DocumentError.
-        """
+        """Raise DefinitionError if the content does not fit a JSON schema."""
         validator = jsonschema.Draft7Validator(schema)
         for error in validator.iter_errors(self.content):
             where = tuple(error.absolute_path)
@@ -124,7 +113,7 @@ class Document:
                 known = error.schema['properties']
                 for key in sorted(set(error.instance) - set(known)):
                     close = difflib.get_close_matches(key, known, 1)
-                    self.mistake((*where, key), 'there is no such key; ' + (
+                    self.mistake((*where, key), 'unknown key; ' + (
                         f'is "{close[0]}" meant?' if close
                         else 'there are ' + ', '.join(known)))
             else:
@@ -137,7 +126,7 @@ _TYPES = {'string': 'text', 'object': 'a mapping of keys', 'array': 'a list',
 
 
 def _sentence(error):
-    """Say what is wrong, in the words of somebody who writes the file."""
+    """Return what is wrong, in the words of those who write the file."""
     wanted, value = error.validator_value, error.instance
     if error.validator == 'type':
         wanted = [wanted] if isinstance(wanted, str) else wanted
@@ -147,7 +136,7 @@ def _sentence(error):
         return next(f'"{key}" is missing' for key in wanted
                     if key not in value and repr(key) in error.message)
     if error.validator == 'enum':
-        return (f'{value!r} is none of '
+        return (f'{value!r} is not one of '
                 + ', '.join(str(each) for each in wanted))
     if error.validator in ('minimum', 'maximum'):
         word = 'least' if error.validator == 'minimum' else 'most'

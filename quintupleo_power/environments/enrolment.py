@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of Ironic that an environment's machines become."""
+"""Enrolls servers as nodes of an Ironic."""
 
 import dataclasses
 
-from quintupleo_power.environments import definition
-from quintupleo_power.environments import failures
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import model
 from quintupleo_power.environments import plan
 
 DRIVER = 'quintupleo'
 ENROLLED, COMPLETED, UNCHANGED = (
     'enrolled', 'completed', 'already enrolled')
-# The names that Linux gives the first disk of a bus.
+DEFAULT_ARCHITECTURE = 'x86_64'
+# Names in Linux of the first disk of a bus.
 _FIRST_DISKS = {'virtio': '/dev/vda', 'scsi': '/dev/sda', 'sata': '/dev/sda',
                 'ide': '/dev/sda', 'usb': '/dev/sda', 'xen': '/dev/xvda'}
 # Linux shows as many characters of a virtio disk's serial number, which is
@@ -20,13 +21,7 @@ _SERIAL_LENGTH = 20
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A node after enrolment.
-
-    :ivar name: its name.
-    :ivar id: its UUID.
-    :ivar server: UUID of the server.
-    :ivar outcome: ENROLLED, COMPLETED or UNCHANGED.
-    """
+    """A node after enrolment: ENROLLED, COMPLETED or UNCHANGED."""
 
     name: str
     id: str
@@ -34,151 +29,159 @@ class Outcome:
     outcome: str
 
 
-def nodes(wanted, found, choices, cloud=None):
-    """Describe the nodes of an environment.
+def nodes(definition, resources, resolved, cloud=None):
+    """Return nodes in the format of ``openstack baremetal create``.
 
-    :param wanted: the :class:`definition.Definition`.
-    :param found: list of :class:`inventory.Found`.
-    :param choices: the :class:`choices.Choices`.
-    :param cloud: what the conductor's clouds.yaml calls the host cloud; None
-        for its [quintupleo] section.
-    :returns: list of dicts in the format of ``openstack baremetal create``.
+    :param cloud: entry of the conductor's clouds.yaml for the host cloud;
+        None for its [quintupleo] section.
     """
-    things = {each.key: each.body for each in found}
-    return [_node(role, number, things, choices, wanted, cloud)
-            for role in wanted.roles if role.kind == definition.BAREMETAL
+    networks = {each.name: each for each in definition.networks}
+    bodies = {each.key: each.body for each in resources}
+    return [_node(role, number, bodies, resolved, networks, cloud)
+            for role in definition.roles if role.kind == model.BAREMETAL
             for number in range(role.count)]
 
 
-def _node(role, number, things, choices, wanted, cloud):
-    server = things[plan.key(plan.SERVER, role.name, number)]
+def _node(role, number, bodies, resolved, networks, cloud):
+    server = bodies[plan.key(plan.SERVER, role.name, number)]
     node = {'name': server.name, 'driver': DRIVER,
-            'driver_info': {'quintupleo_server': server.id},
-            'properties': _properties(role, number, things, choices),
-            'ports': [_port(role, number, place, nic, things, wanted)
-                      for place, nic in enumerate(role.nics)]}
-    if cloud:
-        node['driver_info']['quintupleo_cloud'] = cloud
+            'driver_info': driver_info(server.id, cloud),
+            'properties': _properties(role, number, bodies, resolved),
+            'ports': [
+                _port(bodies[plan.key(plan.PORT, role.name, number, place)],
+                      nic, networks[nic.network])
+                for place, nic in enumerate(role.nics)]}
     if role.resource_class:
         node['resource_class'] = role.resource_class
     return node
 
 
-def _properties(role, number, things, choices):
-    flavor, image = choices.flavors[role.name], choices.images[role.name]
+def driver_info(server_id, cloud):
+    """Return the driver_info of a node; the cloud may be None."""
+    return {'quintupleo_server': server_id,
+            **({'quintupleo_cloud': cloud} if cloud else {})}
+
+
+def _properties(role, number, bodies, resolved):
+    flavor, image = resolved.flavors[role.name], resolved.images[role.name]
     known = image.to_dict()
     known = {**known, **(known.get('properties') or {})}
-    capabilities = {'boot_mode': role.boot_mode, **dict(role.capabilities)}
+    root = role.root_volume and bodies[
+        plan.key(plan.VOLUME, role.name, number, 'root')].id
     return {
         'cpus': flavor.vcpus,
         'memory_mb': flavor.ram,
-        'local_gb': role.root_volume.size if role.root_volume
-                    else flavor.disk,
+        'local_gb': role.root_volume.size if root else flavor.disk,
         'cpu_arch': known.get('hw_architecture')
-                    or known.get('architecture') or 'x86_64',
-        'capabilities': ','.join(f'{name}:{value}' for name, value
-                                 in capabilities.items()),
-        'root_device': _root_device(
-            role, number, things, known.get('hw_disk_bus') or 'virtio')}
+                    or known.get('architecture') or DEFAULT_ARCHITECTURE,
+        'capabilities': capabilities({'boot_mode': role.boot_mode,
+                                      **dict(role.capabilities)}),
+        'root_device': root_device(known.get('hw_disk_bus'), root)}
 
 
-def _root_device(role, number, things, bus):
-    if role.root_volume and bus == 'virtio':
-        volume = things[plan.key(plan.VOLUME, role.name, number, 'root')]
-        return {'serial': volume.id[:_SERIAL_LENGTH]}
+def capabilities(values):
+    """Return a dict of capabilities as Ironic stores them."""
+    return ','.join(f'{name}:{value}' for name, value in values.items()
+                    if value is not None)
+
+
+def root_device(bus, volume_id=None):
+    """Return the root device hint of a server.
+
+    :param bus: ``hw_disk_bus`` of its image, or None.
+    """
+    if volume_id and bus in (None, 'virtio'):
+        return {'serial': volume_id[:_SERIAL_LENGTH]}
     return {'name': _FIRST_DISKS.get(bus, '/dev/vda')}
 
 
-def _port(role, number, place, nic, things, wanted):
-    made = things[plan.key(plan.PORT, role.name, number, place)]
-    port = {'address': made.mac_address, 'pxe_enabled': nic.pxe}
-    network = next(each for each in wanted.networks
-                   if each.name == nic.network)
+def _port(body, nic, network):
+    port = {'address': body.mac_address, 'pxe_enabled': nic.pxe}
     if network.physical_network:
         port['physical_network'] = network.physical_network
     return port
 
 
-class Enrolment:
-    """Enrols nodes in an Ironic."""
+def enroll(described, baremetal, retrier, refuse_enrolled=False):
+    """Enroll nodes, each server once.
 
-    def __init__(self, baremetal, patience):
-        """Use an Ironic.
-
-        :param baremetal: openstacksdk's proxy of it.
-        :param patience: the :class:`patience.Patience`.
-        """
-        self._ironic = baremetal
-        self._call = patience.call
-        self._make = patience.make
-
-    def run(self, described):
-        """Enrol nodes, each server once.
-
-        :param described: list of dicts, as :func:`nodes` makes them.
-        :returns: list of :class:`Outcome`.
-        :raises: failures.Failure before anything is enrolled if a
-            name is taken, or a MAC address is that of another node's port.
-        """
-        known = self._call(lambda: list(self._ironic.nodes(
-            fields=['uuid', 'name', 'driver', 'driver_info'])))
-        ports = {port.address.lower(): port for port in self._call(
-            lambda: list(self._ironic.ports(details=True)))}
-        by_server = {node.driver_info.get('quintupleo_server'): node
-                     for node in known}
-        self._require_free(described, known, ports, by_server)
-        return [self._enroll(each, by_server, ports) for each in described]
-
-    def _require_free(self, described, known, ports, by_server):
-        names = {node.name: node for node in known}
-        problems = []
-        for each in described:
-            server = each['driver_info']['quintupleo_server']
-            own = by_server.get(server) or by_server.get(each['name'])
-            other = names.get(each['name'])
-            if other and (not own or other.id != own.id):
-                problems.append(
-                    f'Ironic has another node "{each["name"]}" ({other.id}): '
-                    'rename it, or make the environment with another name')
-            for port in each['ports']:
-                found = ports.get(port['address'].lower())
-                if found and (not own or found.node_id != own.id):
-                    problems.append(
-                        f'{each["name"]}: MAC address {port["address"]} is '
-                        f'that of a port of node {found.node_id} already: '
-                        'remove that node first')
-        if problems:
-            raise failures.Failure('\n'.join(problems))
-
-    def _enroll(self, described, by_server, ports):
-        server = described['driver_info']['quintupleo_server']
-        # Somebody may have enrolled it by the server's name.
-        node = by_server.get(server) or by_server.get(described['name'])
-        outcome = UNCHANGED
-        attributes = {name: value for name, value in described.items()
-                      if name != 'ports'}
-        if node is None:
-            node = self._make(lambda: self._find(described['name']),
-                              self._ironic.create_node, **attributes)
-            outcome = ENROLLED
-        for port in described['ports']:
-            if port['address'].lower() not in ports:
-                self._make(lambda port=port: self._find_port(port),
-                           self._ironic.create_port, node_id=node.id,
-                           **_attributes(port))
-                if outcome == UNCHANGED:
-                    outcome = COMPLETED
-        return Outcome(described['name'], node.id, server, outcome)
-
-    def _find(self, name):
-        return self._call(self._ironic.find_node, name, ignore_missing=True)
-
-    def _find_port(self, port):
-        return next(iter(self._call(lambda: list(self._ironic.ports(
-            address=port['address'])))), None)
+    :param described: nodes in the format of ``openstack baremetal create``.
+    :param baremetal: openstacksdk's proxy of an Ironic.
+    :param refuse_enrolled: whether it is an error if a server is a node with
+        all its ports.
+    :returns: list of :class:`Outcome`.
+    :raises: EnvironmentsError before anything is enrolled if a name is
+        taken, a MAC address is that of another node's port, or a server is
+        refused.
+    """
+    existing = retrier.call(lambda: list(baremetal.nodes(
+        fields=['uuid', 'name', 'driver', 'driver_info'])))
+    ports = {port.address.lower(): port for port in retrier.call(
+        lambda: list(baremetal.ports(details=True)))}
+    by_server = {node.driver_info.get('quintupleo_server'): node
+                 for node in existing}
+    # Somebody may have enrolled one by the server's name.
+    own = {each['name']: by_server.get(_server_id(each))
+           or by_server.get(each['name']) for each in described}
+    problems = [problem for each in described for problem in _conflicts(
+        each, own[each['name']], existing, ports)]
+    if refuse_enrolled:
+        problems += [_refusal(each, own[each['name']]) for each in described
+                     if own[each['name']] and not _missing(each, ports)]
+    if problems:
+        raise errors.EnvironmentsError('\n'.join(problems))
+    return [_enroll(each, own[each['name']], _missing(each, ports), baremetal,
+                    retrier) for each in described]
 
 
-def _attributes(port):
-    """The words of openstacksdk for a port."""
-    words = {'pxe_enabled': 'is_pxe_enabled'}
-    return {words.get(name, name): value for name, value in port.items()}
+def _enroll(described, node, missing, baremetal, retrier):
+    """Create a node unless it exists, and those of its ports missing."""
+    outcome = COMPLETED if missing else UNCHANGED
+    if node is None:
+        outcome = ENROLLED
+        node = retrier.create(
+            lambda: retrier.call(baremetal.find_node, described['name'],
+                                 ignore_missing=True),
+            baremetal.create_node, **{
+                key: value for key, value in described.items()
+                if key != 'ports'})
+    for port in missing:
+        retrier.create(
+            lambda address=port['address']: next(iter(retrier.call(
+                lambda: list(baremetal.ports(address=address)))), None),
+            baremetal.create_port, node_id=node.id, **_sdk_attributes(port))
+    return Outcome(described['name'], node.id, _server_id(described), outcome)
+
+
+def _server_id(described):
+    return described['driver_info']['quintupleo_server']
+
+
+def _missing(described, ports):
+    return [port for port in described['ports']
+            if port['address'].lower() not in ports]
+
+
+def _conflicts(described, own, existing, ports):
+    """Yield what of Ironic is in the way of a node."""
+    name = described['name']
+    for node in existing:
+        if node.name == name and not (own and node.id == own.id):
+            yield (f'Ironic has another node "{name}" ({node.id}): give one '
+                   'of them another name, or delete that node')
+    for port in described['ports']:
+        found = ports.get(port['address'].lower())
+        if found and not (own and found.node_id == own.id):
+            yield (f'{name}: MAC address {port["address"]} is that of a port '
+                   f'of node {found.node_id} already: delete that node first')
+
+
+def _refusal(described, node):
+    return (f'Server {_server_id(described)} ({described["name"]}) is node '
+            f'{node.id} already: leave it out, or delete that node first')
+
+
+def _sdk_attributes(port):
+    """Return a port with openstacksdk's names of its attributes."""
+    names = {'pxe_enabled': 'is_pxe_enabled'}
+    return {names.get(name, name): value for name, value in port.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images that the host cloud needs, made once by its tenant."""
+"""Creates the images that a project of a host cloud needs."""
 
 import contextlib
 import dataclasses
@@ -9,8 +9,8 @@ import os
 
 from openstack import exceptions
 
-from quintupleo_power.environments import choices
-from quintupleo_power.environments import failures
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import resolver
 from quintupleo_power.host_cloud import images
 
 BOOT_MODES = ('bios', 'uefi')
@@ -29,20 +29,34 @@ _CDROM_PROPERTIES = {
     images.UEFI: {'hw_cdrom_bus': 'scsi', 'hw_scsi_model': 'virtio-scsi'},
 }
 
-# In other states an image has no content: a killed run left it.
+# In other states an image has no content: an interrupted command left it.
 _COMPLETE = ('active', 'deactivated')
 
 
-class ImageError(Exception):
-    """An image cannot be made; the text says why and what helps."""
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Which images to create.
+
+    :ivar iso: path of the ISO of the rescue images.
+    :ivar network_first_iso: path of the ISO of the images for network-first
+        servers, None for no such images.
+    :ivar prefix: what the names begin with.
+    :ivar replace: whether to replace an image of other content.
+    :ivar hypervisor_type: what Nova's scheduler chooses the hypervisor of
+        servers by; it ends the names of the images of servers.
+    """
+
+    iso: str
+    network_first_iso: str | None = None
+    boot_modes: tuple[str, ...] = BOOT_MODES
+    prefix: str = 'quintupleo'
+    replace: bool = False
+    hypervisor_type: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """An image after :func:`create`.
-
-    :ivar outcome: 'made', 'unchanged' or 'replaced'.
-    """
+    """An image, whose outcome is 'made', 'unchanged' or 'replaced'."""
 
     name: str
     id: str
@@ -52,21 +66,10 @@ class Made:
 
 
 class Content:
-    """What goes into an image.
-
-    :ivar disk_format: Glance's name of the format.
-    :ivar properties: dict of image properties.
-    :ivar sha512: the content's checksum, in hexadecimal digits.
-    """
+    """The content of an image, with its SHA-512 in hexadecimal digits."""
 
     def __init__(self, disk_format, properties, path=None):
-        """Describe it, and read it for its checksum.
-
-        :param disk_format: Glance's name of the format.
-        :param properties: dict of image properties.
-        :param path: the file, or None for an empty disk.
-        :raises: OSError if the file cannot be read.
-        """
+        """Read a file for its checksum; without a path, an empty disk."""
         self.disk_format = disk_format
         self.properties = properties
         self._path = path
@@ -77,42 +80,10 @@ class Content:
         self.sha512 = digest.hexdigest()
 
     def open(self):
-        """Open the content for reading.
-
-        :returns: a binary file.
-        :raises: OSError if it cannot be opened.
-        """
+        """Return the content as a binary file."""
         if self._path is None:
             return io.BytesIO(bytes(images.EMPTY_SIZE))
         return open(self._path, 'rb')
-
-
-def rescue_content(path, boot_mode):
-    """Describe a rescue image.
-
-    :param path: an ISO that boots from the network.
-    :param boot_mode: 'bios' or 'uefi'.
-    :returns: a :class:`Content`.
-    :raises: ImageError if the file is missing or no ISO.
-    """
-    _require_iso(path)
-    return Content('iso', {
-        'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata',
-        **images.BOOT_MODE_PROPERTIES[boot_mode]}, path)
-
-
-def network_first_content(path, boot_mode):
-    """Describe the image that network-first servers boot from.
-
-    :param path: an ISO that asks the network and goes on to the disk.
-    :param boot_mode: 'bios' or 'uefi'.
-    :returns: a :class:`Content`, whose properties servers are recognised by.
-    :raises: ImageError if the file is missing or no ISO.
-    """
-    _require_iso(path)
-    name, value = images.NETWORK_FIRST
-    return Content('iso', {name: value, **images.POWER_CUT,
-                           **images.BOOT_MODE_PROPERTIES[boot_mode]}, path)
 
 
 def _require_iso(path):
@@ -121,91 +92,89 @@ def _require_iso(path):
             source.seek(_ISO_MAGIC_OFFSET)
             magic = source.read(len(_ISO_MAGIC))
     except OSError as exc:
-        raise ImageError(f'{path} cannot be read ({exc.strerror}): make the '
-                         'image with tools/build-ipxe-image first')
+        raise errors.ImageError(
+            f'{path} cannot be read ({exc.strerror}): make the image with '
+            'tools/build-ipxe-image first')
     if magic != _ISO_MAGIC:
-        raise ImageError(f'{path} is no ISO 9660 image: make one with '
-                         'tools/build-ipxe-image')
+        raise errors.ImageError(
+            f'{path} is not an ISO 9660 image: make one with '
+            'tools/build-ipxe-image')
 
 
-def empty_content(boot_mode):
-    """Describe the image that servers are made from.
+def content(purpose, boot_mode, path=None):
+    """Return the :class:`Content` of an image.
 
-    :param boot_mode: 'bios' or 'uefi'.
-    :returns: a :class:`Content`.
+    :param purpose: RESCUE, EMPTY or NETWORK_FIRST.
+    :param path: the ISO, which an empty image does not need.
+    :raises: ImageError if the file is missing or not an ISO.
     """
-    return Content('raw', {**images.POWER_CUT,
-                           **images.BOOT_MODE_PROPERTIES[boot_mode],
-                           **_CDROM_PROPERTIES[boot_mode]})
+    properties = dict(images.BOOT_MODE_PROPERTIES[boot_mode])
+    if purpose == EMPTY:
+        return Content('raw', {**images.POWER_CUT, **properties,
+                               **_CDROM_PROPERTIES[boot_mode]})
+    _require_iso(path)
+    if purpose == RESCUE:
+        properties |= {'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata'}
+    else:
+        properties |= {**dict([images.NETWORK_FIRST]), **images.POWER_CUT}
+    return Content('iso', properties, path)
 
 
-def create_all(connection, path, boot_modes=BOOT_MODES, prefix='quintupleo',
-               replace=False, network_first_path=None, hypervisor_type=None):
-    """Make rescue and empty images, each unless it is there already.
+def create_all(connection, options):
+    """Yield each image as :class:`Made` once it exists.
 
-    :param connection: an openstacksdk ``Connection``.
-    :param path: the ISO of the rescue images.
-    :param boot_modes: for which boot modes.
-    :param prefix: what the names begin with.
-    :param replace: whether an image of other content is replaced.
-    :param network_first_path: the ISO of the images for network-first
-        servers, which are made if it is given.
-    :param hypervisor_type: what Nova's scheduler chooses the hypervisor of
-        servers by; it ends the names of the images that these are made from.
-    :returns: an iterator of :class:`Made`, each when it is done.
     :raises: ImageError.
     """
-    wanted = [(RESCUE, mode, rescue_content(path, mode))
-              for mode in boot_modes]
-    wanted += [(EMPTY, mode, empty_content(mode)) for mode in boot_modes]
-    if network_first_path:
-        wanted += [(NETWORK_FIRST, mode,
-                    network_first_content(network_first_path, mode))
-                   for mode in boot_modes]
-    for purpose, mode, content in wanted:
-        name = f'{prefix}-{purpose}-{mode}'
-        # A rescue image is taken where its server is.
-        if hypervisor_type and purpose != RESCUE:
-            name += f'-{hypervisor_type}'
-            content.properties[choices.HYPERVISOR_TYPE] = hypervisor_type
-        image_id, outcome = create(connection, name, content, replace,
+    paths = {RESCUE: options.iso, EMPTY: None}
+    if options.network_first_iso:
+        paths[NETWORK_FIRST] = options.network_first_iso
+    # All files are read before the first image is created.
+    wanted = [(purpose, mode, content(purpose, mode, path))
+              for purpose, path in paths.items()
+              for mode in options.boot_modes]
+    for purpose, mode, made in wanted:
+        name = f'{options.prefix}-{purpose}-{mode}'
+        # A rescue image runs where its server is.
+        if options.hypervisor_type and purpose != RESCUE:
+            name += f'-{options.hypervisor_type}'
+            made.properties[resolver.HYPERVISOR_TYPE] = (
+                options.hypervisor_type)
+        image_id, outcome = create(connection, name, made, options.replace,
                                    keep=purpose == NETWORK_FIRST)
         yield Made(name, image_id, mode, purpose, outcome)
 
 
-def create(connection, name, content, replace=False, keep=False):
-    """Make an image unless the project has it.
+def create(connection, name, wanted, replace=False, keep=False):
+    """Create an image unless the project has it.
 
-    :param connection: an openstacksdk ``Connection``.
-    :param name: name of the image.
-    :param content: its :class:`Content`.
-    :param replace: whether an image of other content is replaced.
+    :param wanted: its :class:`Content`.
+    :param replace: whether to replace an image of other content.
     :param keep: whether the one that is replaced is renamed, not deleted:
-        what was made from it is recognised by its properties.
+        servers that were created from it are recognised by its properties.
     :returns: (UUID, 'made', 'unchanged' or 'replaced').
     :raises: ImageError.
     """
     try:
         present = _present(connection, name)
         if present is None:
-            return _upload(connection, name, content), 'made'
-        if _same(present, content):
+            return _upload(connection, name, wanted), 'made'
+        if _same(present, wanted):
             return present.id, 'unchanged'
         if present.status in _COMPLETE and not replace:
-            raise ImageError(
+            raise errors.ImageError(
                 f"Image '{name}' ({present.id}) exists with other content "
                 'or properties: use --replace, or another --prefix')
-        # First the new one: what fails leaves the old one in place.
-        made = _upload(connection, name, content)
+        # First the new one: an error leaves the old one in place.
+        made = _upload(connection, name, wanted)
         if keep and present.status in _COMPLETE:
             connection.image.update_image(
                 present, name=f'{name}-until-{made}')
         else:
             connection.image.delete_image(present)
         return made, 'replaced'
-    except failures.CLOUD_ERRORS as exc:
-        raise ImageError(f"Image '{name}' could not be made: "
-                         f'{failures.explain(exc)}')
+    except errors.CLOUD_ERRORS as exc:
+        raise errors.ImageError(f"Image '{name}' could not be made: "
+                                f'{errors.explain(exc)}')
 
 
 def _present(connection, name):
@@ -214,37 +183,37 @@ def _present(connection, name):
         name=name, owner=connection.current_project_id)
         if image.name == name]
     if len(found) > 1:
-        raise ImageError(
+        raise errors.ImageError(
             f"{len(found)} images of this project are named '{name}' ("
             + ', '.join(sorted(image.id for image in found))
             + '): delete all but one')
     return found[0] if found else None
 
 
-def _same(image, content):
+def _same(image, wanted):
     properties = image.to_dict()
     extra = properties.get('properties') or {}
     return (image.status == 'active'
-            and image.disk_format == content.disk_format
-            and image.hash_value == content.sha512
+            and image.disk_format == wanted.disk_format
+            and image.hash_value == wanted.sha512
             and all(str(extra.get(key, properties.get(key))) == value
-                    for key, value in content.properties.items()))
+                    for key, value in wanted.properties.items()))
 
 
-def _upload(connection, name, content):
+def _upload(connection, name, wanted):
     image = connection.image
     # By two plain requests: openstacksdk's create_image would add
     # properties of its own and look for other images of that content.
-    # No retries, which it makes itself before release 4: a second upload
+    # No retries, which openstacksdk makes before release 4: a second upload
     # would begin where the first one stopped.
     created = image.post('/images', connect_retries=0, json={
-        'name': name, 'disk_format': content.disk_format,
+        'name': name, 'disk_format': wanted.disk_format,
         'container_format': 'bare', 'visibility': 'private',
-        **content.properties})
+        **wanted.properties})
     exceptions.raise_from_response(created)
     image_id = created.json()['id']
     try:
-        with content.open() as source:
+        with wanted.open() as source:
             size = source.seek(0, os.SEEK_END)
             source.seek(0)
             exceptions.raise_from_response(image.put(
@@ -254,6 +223,6 @@ def _upload(connection, name, content):
         return image_id
     except BaseException:
         # An image without content would only be in the way.
-        with contextlib.suppress(*failures.CLOUD_ERRORS):
+        with contextlib.suppress(*errors.CLOUD_ERRORS):
             image.delete_image(image_id)
         raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the state table has, asked of servers without an Ironic."""
+"""Requests of the state table, carried out without an Ironic."""
 
 import time
 
@@ -9,10 +9,10 @@ from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
-# Seconds between two looks at a server at the most.
+# Most seconds between two reads of a server.
 _POLL_INTERVAL = 2.0
 # Seconds between two plans, and how many of them there are.
-_PAUSE = 1.0
+_INTERVAL = 1.0
 _PLANS = 5
 
 
@@ -22,7 +22,6 @@ class Operations:
     def __init__(self, compute, timeout):
         """Use a compute service.
 
-        :param compute: the compute :class:`host_cloud.service.Service`.
         :param timeout: seconds that one request may take.
         """
         self._compute = compute
@@ -31,29 +30,23 @@ class Operations:
             compute, server_cache.ServerCache(compute), _POLL_INTERVAL)
 
     def read(self, server_id):
-        """Read a server when nothing is under way on it.
-
-        :param server_id: its UUID.
-        :returns: a :class:`host_cloud.servers.Server`.
-        :raises: HostCloudError
-        """
+        """Return a :class:`host_cloud.servers.Server` without a task."""
         return self._read(server_id, time.monotonic() + self._timeout)
 
     def stop(self, server_id):
-        """Bring a server to where a snapshot of it can be made.
+        """Bring a server to where a snapshot of it can be created.
 
-        :param server_id: its UUID.
         :returns: the :class:`host_cloud.servers.Server`.
         :raises: Refused or HostCloudError.
         """
-        return self._repeat(server_id, lambda state: _plan(
-            state, transitions.Request.SNAPSHOT)[:-1])
+        return self._repeat(server_id, lambda state: transitions.plan(
+            state, transitions.Request.SNAPSHOT,
+            transitions.Device.DISK)[:-1])
 
     def run(self, server_id, request, argument=None,
             device=transitions.Device.DISK):
         """Carry a request out.
 
-        :param server_id: its UUID.
         :param request: a :class:`transitions.Request`.
         :param argument: see :meth:`host_cloud.actions.Actions.send`.
         :param device: the :class:`transitions.Device` to boot from.
@@ -61,7 +54,8 @@ class Operations:
         :raises: Refused or HostCloudError.
         """
         return self._repeat(
-            server_id, lambda state: _plan(state, request, device), argument)
+            server_id, lambda state: transitions.plan(state, request, device),
+            argument)
 
     def _repeat(self, server_id, plan, argument=None):
         deadline = time.monotonic() + self._timeout
@@ -69,7 +63,7 @@ class Operations:
             try:
                 return self._once(server_id, plan, argument, deadline)
             except errors.PLAN_AGAIN as exc:
-                pause = max(_PAUSE * number, exc.retry_after)
+                pause = max(_INTERVAL * number, exc.retry_after)
                 if (number == _PLANS - 1
                         or time.monotonic() + pause >= deadline):
                     raise
@@ -78,15 +72,9 @@ class Operations:
     def _once(self, server_id, plan, argument, deadline):
         server = self._read(server_id, deadline)
         for action in plan(server.state):
-            server = self._actions.wait(
-                self._actions.send(server, action, deadline, argument),
-                deadline)
+            server = self._actions.run(server, action, deadline, argument)
         return server
 
     def _read(self, server_id, deadline):
         return self._actions.settle(
             servers.read(self._compute, server_id), deadline)
-
-
-def _plan(state, request, device=transitions.Device.DISK):
-    return transitions.plan(state, request, device)

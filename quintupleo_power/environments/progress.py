@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while an environment is made or removed."""
+"""What a user sees while an environment is created or removed."""
 
 import collections
 import shutil
 import threading
 import time
 
-# Seconds between two lines where there is no terminal.
-_PAUSE = 10
+# Seconds between two lines on what is not a terminal.
+_INTERVAL = 10
 
 
 class Progress:
     """Counts what is done: one line that changes, or a line now and then."""
 
     def __init__(self, stream):
-        """Show it.
-
-        :param stream: where to; a terminal or anything else.
-        """
+        """Write to a stream, which may be a terminal."""
         self._stream = stream
         self._terminal = stream.isatty()
         self._lock = threading.Lock()
@@ -29,31 +26,21 @@ class Progress:
         self._width = 0
 
     def begin(self, verb, totals):
-        """Begin a part of the work.
-
-        :param verb: what is done, such as 'making'.
-        :param totals: dict of numbers by what they count.
-        """
+        """Begin a part of the work, such as 'making', with its totals."""
         with self._lock:
             self._verb, self._totals = verb, dict(totals)
             self._done.clear()
             self._show(force=True)
 
     def done(self, what):
-        """Count one.
-
-        :param what: what it counts as, of the totals.
-        """
+        """Count one of the totals."""
         with self._lock:
             self._done[what] += 1
             complete = self._done[what] >= self._totals.get(what, 0)
             self._show(force=self._terminal or complete)
 
     def note(self, sentence):
-        """Show a line that stays.
-
-        :param sentence: the line.
-        """
+        """Show a line that stays."""
         with self._lock:
             self._clear()
             self._stream.write(f'{sentence}\n')
@@ -72,7 +59,8 @@ class Progress:
 
     def _show(self, force):
         now = time.monotonic()
-        if not force and now - self._shown_at < _PAUSE or not self._totals:
+        if (not force and now - self._shown_at < _INTERVAL
+                or not self._totals):
             return
         self._shown_at = now
         counts = ', '.join(f'{self._done[what]}/{total} {what}'
@@ -81,7 +69,7 @@ class Progress:
         line = f'{self._verb}: {counts} ({seconds // 60}:{seconds % 60:02})'
         if self._terminal:
             self._clear()
-            # What wraps could not be taken back.
+            # A line that wraps could not be cleared.
             line = line[:shutil.get_terminal_size().columns - 1]
             self._width = len(line)
             self._stream.write(line)

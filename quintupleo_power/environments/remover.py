@@ -1,163 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes what carries an environment's mark, in the order that clouds want.
-"""
+"""Removes resources of environments in the order that clouds require."""
 
-import time
+import collections
 
 from openstack import exceptions
 
-from quintupleo_power.environments import failures
-from quintupleo_power.environments import machines
+from quintupleo_power.environments import errors
 from quintupleo_power.environments import networking
-from quintupleo_power.environments import parallel
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import task_graph
 
-# What is in one step does not need each other.
+# The kinds of one step do not depend on each other.
 _STEPS = ((plan.FLOATING_IP, plan.SERVER), (plan.TRUNK,),
           (plan.PORT, plan.SUBPORT, plan.VIRTUAL_IP, plan.VOLUME, plan.GROUP),
           (plan.ROUTER,), (plan.SUBNET,), (plan.NETWORK,))
 # The owners of ports by which a router joins a network, distributed or not.
 _INTERFACES = ('network:router_interface',
                'network:ha_router_replicated_interface')
-# Seconds for which things are tried again that something still uses.
-PATIENCE = 60
-_PAUSE = 1.0
+# What services raise for what is in use: Neutron 409, Cinder 400.
+_IN_USE = (exceptions.ConflictException, exceptions.BadRequestException)
+# Seconds for which the removal of one resource is tried again.
+TIMEOUT = 60
 
 
 class Remover:
-    """Removes things, and tells what stays."""
+    """Removes resources, and names those that it could not remove."""
 
-    def __init__(self, connection, patience, inventory, longest=PATIENCE):
-        """Prepare.
-
-        :param connection: an openstacksdk ``Connection``.
-        :param patience: the :class:`patience.Patience`.
-        :param inventory: the :class:`inventory.Inventory`.
-        :param longest: seconds for which one thing is tried again.
-        """
-        self._connection = connection
-        self._patience = patience
+    def __init__(self, inventory, timeout=TIMEOUT):
+        self._connection = inventory.connection
+        self._retrier = inventory.retrier
         self._inventory = inventory
-        self._longest = longest
+        self._timeout = timeout
 
-    def remove(self, found, shown, longest=None):
-        """Remove things.
+    def remove(self, resources, progress, timeout=None):
+        """Remove resources.
 
-        :param found: list of :class:`inventory.Found`.
-        :param shown: the :class:`progress.Progress`.
-        :param longest: seconds for which one thing that something still
-            uses is tried again, if fewer than this object has.
-        :raises: failures.Failure with a line for each thing that
-            could not be removed.
+        :param timeout: seconds for which one resource in use is tried again,
+            if fewer than this object has.
+        :raises: EnvironmentsError with a line for each resource that could
+            not be removed.
         """
-        longest = min(self._longest if longest is None else longest,
-                      self._longest)
-        totals = {}
-        for each in found:
-            title = plan.TITLES[each.kind]
-            totals[title] = totals.get(title, 0) + 1
-        shown.begin('removing', totals)
+        timeout = min(self._timeout if timeout is None else timeout,
+                      self._timeout)
+        progress.begin('removing', collections.Counter(
+            plan.TITLES[each.kind] for each in resources))
         problems = []
-        for step in _STEPS:
-            parallel.run(
-                [parallel.Task(each.id, lambda each=each: self._one(
-                    each, shown, problems, longest))
-                 for each in found if each.kind in step],
-                self._patience.stop)
-        if problems:
-            raise failures.Failure('\n'.join(problems))
 
-    def _one(self, found, shown, problems, longest):
-        try:
-            self._again(found, longest)
-        except failures.Stopped:
-            raise
-        except failures.CLOUD_ERRORS as exc:
-            problems.append(_left(found, failures.explain(exc)))
-        except failures.Failure as exc:
-            problems.append(_left(found, str(exc)))
-        else:
-            shown.done(plan.TITLES[found.kind])
-
-    def _again(self, found, longest):
-        """Remove a thing, while what used it goes."""
-        deadline = time.monotonic() + longest
-        while True:
+        def remove(resource):
             try:
-                self._delete(found)
-                return
-            except (exceptions.ConflictException,
-                    exceptions.BadRequestException):
-                # In use: Neutron says 409, Cinder 400.
-                if time.monotonic() > deadline:
-                    raise
-                self._patience.wait(_PAUSE)
+                self._retrier.retry_on(_IN_USE, timeout, self._delete,
+                                       resource)
+            except errors.Cancelled:
+                raise
+            except errors.CLOUD_ERRORS as exc:
+                problems.append(_not_removed(resource, errors.explain(exc)))
+            except errors.EnvironmentsError as exc:
+                problems.append(_not_removed(resource, str(exc)))
+            else:
+                progress.done(plan.TITLES[resource.kind])
 
-    def _delete(self, found):
+        for step in _STEPS:
+            task_graph.run(
+                [task_graph.Task(each.id, lambda each=each: remove(each))
+                 for each in resources if each.kind in step],
+                self._retrier.stop)
+        if problems:
+            raise errors.EnvironmentsError('\n'.join(problems))
+
+    def _delete(self, resource):
         neutron, nova = self._connection.network, self._connection.compute
         delete = {
-            plan.FLOATING_IP: neutron.delete_ip, plan.TRUNK:
-                neutron.delete_trunk, plan.SUBNET: neutron.delete_subnet,
+            plan.FLOATING_IP: neutron.delete_ip,
+            plan.TRUNK: neutron.delete_trunk,
+            plan.SUBNET: neutron.delete_subnet,
             plan.NETWORK: neutron.delete_network,
             plan.GROUP: nova.delete_server_group,
-        }.get(found.kind)
+        }.get(resource.kind)
         if delete:
-            self._call(delete, found.id)
-        elif found.kind == plan.SERVER:
-            self._server(found)
-        elif found.kind == plan.ROUTER:
-            self._router(found)
-        elif found.kind == plan.VOLUME:
-            self._volume(found)
+            self._call(delete, resource.id)
+        elif resource.kind == plan.SERVER:
+            self._call(nova.delete_server, resource.id)
+            self._wait_deleted(nova.get_server, resource.id,
+                               ('DELETED', 'SOFT_DELETED'))
+        elif resource.kind == plan.ROUTER:
+            self._delete_router(resource.id)
+        elif resource.kind == plan.VOLUME:
+            cinder = self._connection.block_storage
+            self._call(cinder.delete_volume, resource.id)
+            self._wait_deleted(cinder.get_volume, resource.id, ())
         else:
-            self._call(neutron.delete_port, found.id)
+            self._call(neutron.delete_port, resource.id)
 
-    def _call(self, delete, thing_id):
-        self._patience.call(delete, thing_id, ignore_missing=True)
+    def _call(self, delete, resource_id):
+        self._retrier.call(delete, resource_id, ignore_missing=True)
 
-    def _server(self, found):
-        nova = self._connection.compute
-        machines.remove_server(nova, self._patience, found.id)
-        self._wait_gone(nova.get_server, found.id, (
-            'DELETED', 'SOFT_DELETED'))
-
-    def _volume(self, found):
-        cinder = self._connection.block_storage
-        self._call(cinder.delete_volume, found.id)
-        self._wait_gone(cinder.get_volume, found.id, ())
-
-    def _wait_gone(self, get, thing_id, gone):
-        deadline = time.monotonic() + self._longest
-        while True:
+    def _wait_deleted(self, get, resource_id, deleted):
+        def status():
             try:
-                thing = self._patience.call(get, thing_id)
+                return self._retrier.call(get, resource_id).status
             except exceptions.NotFoundException:
-                return
-            if thing.status in gone:
-                return
-            if time.monotonic() > deadline:
-                raise failures.Failure(
-                    f'it is still {thing.status} {self._longest} s after '
-                    'its end was asked for')
-            self._patience.wait(_PAUSE)
+                return None
 
-    def _router(self, found):
+        def is_done(found):
+            return found is None or found in deleted
+
+        found = self._retrier.poll(status, is_done, self._timeout)
+        if not is_done(found):
+            raise errors.EnvironmentsError(
+                f'it is still {found} {self._timeout} s after its deletion '
+                'was requested')
+
+    def _delete_router(self, router_id):
         neutron = self._connection.network
-        for port in self._inventory.router_ports(found.id):
+        for port in self._inventory.router_ports(router_id):
             if not (port.device_owner or '').startswith(_INTERFACES):
                 continue
             for address in port.fixed_ips or ():
                 try:
-                    self._patience.call(
+                    self._retrier.call(
                         networking.change_interface, neutron, 'remove',
-                        found.id, address['subnet_id'])
+                        router_id, address['subnet_id'])
                 except exceptions.NotFoundException:
-                    # Another try has removed it.
+                    # An earlier attempt has removed it.
                     continue
-        self._call(neutron.delete_router, found.id)
+        self._call(neutron.delete_router, router_id)
 
 
-def _left(found, reason):
-    name = getattr(found.body, 'name', None) or found.key
-    return (f'Not removed: {plan.TITLES[found.kind][:-1]} {name} '
-            f'({found.id}): {reason}')
+def _not_removed(resource, reason):
+    name = getattr(resource.body, 'name', None) or resource.key
+    return (f'Not removed: {plan.TITLES[resource.kind][:-1]} {name} '
+            f'({resource.id}): {reason}')

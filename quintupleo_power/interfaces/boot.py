@@ -12,10 +12,10 @@ from ironic.drivers import utils as driver_utils
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_iso
 from quintupleo_power import compat
-from quintupleo_power import driver_info
-from quintupleo_power import virtual_media
+from quintupleo_power.media import boot_iso
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import driver_info
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -37,7 +37,12 @@ PROPERTIES['kernel_append_params'] = (
 
 
 class QuintupleoVirtualMediaBoot(base.BootInterface):
-    """Boots from an ISO that a rescue puts into the server's CD-ROM drive."""
+    """Boots from an ISO that a rescue puts into the server's CD-ROM drive.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
 
     capabilities = ['ramdisk_boot']
 
@@ -47,19 +52,14 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         return compat.image_publisher_settings()
 
     def get_properties(self):
-        """Return the properties of the interface.
-
-        :returns: dictionary of <property name>:<property description>.
-        """
+        """Return the properties of the interface."""
         return driver_info.COMMON_PROPERTIES | PROPERTIES
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.validate')
     def validate(self, task):
         """Check that there is what an ISO is made of.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if something is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         """
         self._validate(task, 'deploy')
         if _runs_from_an_iso(task):
@@ -69,19 +69,15 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
     def validate_rescue(self, task):
         """Check that there is what an ISO for Ironic's rescue is made of.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if something is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         """
         self._validate(task, 'rescue')
 
     def validate_inspection(self, task):
         """Check that the agent can be booted to inspect.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if something is missing: nothing else
             boots this machine, that inspection could be left to.
-        :raises: InvalidParameterValue if a setting is wrong.
         """
         self._validate(task, 'deploy')
 
@@ -99,12 +95,9 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_ramdisk')
     def prepare_ramdisk(self, task, ramdisk_params):
-        """Have the next boot be from an ISO with the agent.
+        """Set the next boot to be from an ISO with the agent.
 
-        :param task: a task from TaskManager.
         :param ramdisk_params: dict of parameters for the agent.
-        :raises: MissingParameterValue or InvalidParameterValue if a setting
-            is missing or wrong.
         :raises: ImageCreationFailed if the ISO cannot be made, or what Ironic
             raises if what it is made of cannot be fetched.
         :raises: NetworkError if the network interface does not tell the
@@ -137,22 +130,14 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.clean_up_ramdisk')
     def clean_up_ramdisk(self, task):
-        """Remove the ISO with the agent.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if fast track asks for the power state,
-            which the host cloud does not tell.
-        """
+        """Remove the ISO with the agent."""
         if not conductor_utils.is_fast_track(task):
             virtual_media.eject(task.node)
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_instance')
     def prepare_instance(self, task):
-        """Have all boots from now on be those of the instance.
+        """Set all boots from now on to be those of the instance.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if a required setting is missing, or
             the boot loader of an ISO.
         :raises: InvalidParameterValue if a setting is wrong, or the server
@@ -177,9 +162,6 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
     def clean_up_instance(self, task):
         """Remove whatever is in the drive.
 
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: DriverOperationError if secure boot was asked for, and the
             host cloud does not tell whether the server has it.
         """

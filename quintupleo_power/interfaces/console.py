@@ -4,9 +4,8 @@
 from ironic.drivers import base
 
 from quintupleo_power import compat
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
+from quintupleo_power.node import driver_info
 
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -16,23 +15,20 @@ _IRONIC_TYPES = {'novnc': 'vnc'}
 
 
 class QuintupleoConsole(base.ConsoleInterface):
-    """Console of a Nova server, by a URL of the host cloud's own proxy."""
+    """Console of a Nova server, by a URL of the host cloud's own proxy.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
 
     def get_properties(self):
-        """Return the properties of the interface.
-
-        :returns: dictionary of <property name>:<property description>.
-        """
+        """Return the properties of the interface."""
         return driver_info.CONSOLE_PROPERTIES.copy()
 
     @METRICS.timer('QuintupleoConsole.validate')
     def validate(self, task):
-        """Check the node's settings, without a request to the host cloud.
-
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        """
+        """Check the node's settings, without a request to the host cloud."""
         driver_info.parse(task.node)
         driver_info.console_type(task.node)
 
@@ -44,27 +40,18 @@ class QuintupleoConsole(base.ConsoleInterface):
         a console when a conductor starts or takes the node over, and
         disables the console of a node that raises: there nothing is asked.
 
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: DriverOperationError if the host cloud gives no console.
         """
         if not task.node.console_enabled:
             _url(task.node)
 
     def stop_console(self, task):
-        """Do nothing: what gives access to a console runs out by itself.
-
-        :param task: a TaskManager instance containing the node to act on.
-        """
+        """Do nothing: what gives access to a console runs out by itself."""
 
     @METRICS.timer('QuintupleoConsole.get_console')
     def get_console(self, task):
         """Get a URL that opens the console for some minutes.
 
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: DriverOperationError if the host cloud gives no console.
         :returns: a dictionary with ``type`` and ``url``.
         """
@@ -74,8 +61,6 @@ class QuintupleoConsole(base.ConsoleInterface):
 
 
 def _url(node):
-    info = driver_info.parse(node)
     console_type = driver_info.console_type(node)
-    with exceptions.translated(info):
-        host = cloud.get(info.credentials)
+    with exceptions.host_cloud(node) as (info, host):
         return host.consoles.url(host.servers.get(info.server), console_type)

@@ -20,15 +20,14 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import config_drive
-from quintupleo_power import deploy_image
-from quintupleo_power import disks
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import images
-from quintupleo_power import instance_data
-from quintupleo_power import rescue_images
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import driver_info
+from quintupleo_power.rebuild import config_drive
+from quintupleo_power.rebuild import disk_steps
+from quintupleo_power.rebuild import server_fields
+from quintupleo_power.rebuild import source_image
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -42,13 +41,15 @@ STEP = 'deploy'
 # Ironic's own rescue, too, boots an agent, whose heartbeats come here.
 class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                               base.DeployInterface):
-    """Deployment by Nova's rebuild."""
+    """Deployment by Nova's rebuild.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
 
     def get_properties(self):
-        """Return the properties of the interface.
-
-        :returns: dictionary of <property name>:<property description>.
-        """
+        """Return the properties of the interface."""
         return driver_info.COMMON_PROPERTIES.copy()
 
     @METRICS.timer('QuintupleoRebuildDeploy.validate')
@@ -57,30 +58,29 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
         What an agent or a boot from the network takes is not asked for.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if a setting is missing.
         :raises: InvalidParameterValue if a setting is wrong, or Nova cannot
             do it with this server.
         """
         node = task.node
-        info = driver_info.parse(node)
+        driver_info.parse(node)
         deploy_utils.validate_capabilities(node)
         if not task.driver.storage.should_write_image(task):
             raise exception.InvalidParameterValue(
                 f'Node {node.uuid} is to boot from a volume of its own, and a '
                 'rebuild deploys images: remove the volume target, or use '
                 'deploy_interface direct')
-        deploy_image.validate(task)
+        source_image.validate(task)
         # Ironic passes over steps that an agent may know.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
-        self._check(task, info, fetch=False)
+        self._check(task, fetch=False)
 
     @staticmethod
-    def _check(task, info, fetch):
+    def _check(task, fetch):
         """Check server and config drive, as far as that can be done now."""
         drive = config_drive.of_task(task, fetch)
-        with exceptions.translated(info, validating=True):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(task.node, validating=True) as (
+                info, host):
             server = host.servers.get(info.server)
             obstacle = host.capabilities.rebuild_obstacle(server)
             if obstacle:
@@ -88,7 +88,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                     f'Server {server.id} ({server.name}) cannot be deployed '
                     f'by a rebuild: {obstacle}: use deploy_interface direct')
             if drive:
-                instance_data.check(task.node, host.compute_version, server,
+                server_fields.check(task.node, host.compute_version, server,
                                     drive)
 
     @METRICS.timer('QuintupleoRebuildDeploy.prepare')
@@ -99,8 +99,6 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         An instance that is there boots from its disk without a conductor's
         help: another one has nothing to prepare for it.
 
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting is wrong, the config drive
             cannot be used, or Nova cannot do it with this server.
         """
@@ -108,7 +106,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
             return
         # Ironic keeps the config drive of a request after it has validated
         # the node.
-        self._check(task, driver_info.parse(task.node), fetch=True)
+        self._check(task, fetch=True)
 
     @METRICS.timer('QuintupleoRebuildDeploy.deploy')
     @base.deploy_step(priority=100)
@@ -118,7 +116,6 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
         To run it twice does no harm.
 
-        :param task: a task from TaskManager.
         :raises: InvalidParameterValue or MissingParameterValue if a setting
             is wrong or missing, or other steps were asked for that only an
             agent could know.
@@ -129,32 +126,30 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         node = task.node
         # Those of the request, which Ironic keeps with the node by now.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
-        info = driver_info.parse(node)
         drive = config_drive.of_task(task)
         image = _Image(task)
         conductor_utils.node_power_action(task, states.POWER_OFF)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(node) as (info, host):
             # The rebuild has its own time, and finds it then.
             image.provide(host, host.servers.get(info.server))
         # Both before the rebuild: Nova's config drive describes the ports,
         # and what the boot interface refuses is to leave the disk alone.
         task.driver.network.configure_tenant_networks(task)
         task.driver.boot.prepare_instance(task)
-        with exceptions.translated(info):
+        with exceptions.host_cloud(node) as (info, host):
             server = host.servers.get(info.server)
-            instance_data.check(node, host.compute_version, server, drive)
+            server_fields.check(node, host.compute_version, server, drive)
             if drive.network_data:
-                instance_data.check_network(node, drive,
+                server_fields.check_network(node, drive,
                                             host.ports.of_server(server))
-            instance_data.note(node, server, drive)
+            server_fields.note(node, server, drive)
             with host.keypairs.temporary(server, drive.public_key) as key:
-                disks.rebuild(
+                disk_steps.rebuild(
                     task, STEP, lambda node, info, host, server: {
                         'imageRef': image.provide(host, server),
-                        **instance_data.members(
+                        **server_fields.members(
                             node, host.compute_version, server, drive, key)})
-        deploy_image.forget(node)
+        source_image.forget(node)
         conductor_utils.node_power_action(task, states.POWER_ON)
         LOG.info('Node %(node)s was deployed by a rebuild of server '
                  '%(server)s', {'node': node.uuid, 'server': server.id})
@@ -166,10 +161,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
         Cleaning is what removes the instance from the disk.
 
-        :param task: a task from TaskManager.
         :returns: DELETED of :mod:`ironic.common.states`.
-        :raises: MissingParameterValue or InvalidParameterValue if a setting
-            is missing or wrong.
         :raises: DriverOperationError or NetworkError if the host cloud does
             not do it.
         """
@@ -181,27 +173,22 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
     def clean_up(self, task):
         """Remove what a deployment has left on this conductor.
 
-        :param task: a task from TaskManager.
         :raises: what the boot interface raises if it cannot be cleaned up.
         """
-        deploy_image.forget(task.node)
+        source_image.forget(task.node)
         task.driver.boot.clean_up_instance(task)
 
     @METRICS.timer('QuintupleoRebuildDeploy.prepare_service')
     def prepare_service(self, task):
         """Check the service steps that were asked for, as no agent will.
 
-        :param task: a task from TaskManager.
         :raises: InvalidParameterValue if one of them does not exist, has the
             wrong arguments or needs an agent.
         """
         conductor_steps.set_node_service_steps(task, disable_ramdisk=True)
 
     def take_over(self, task):
-        """Do nothing: no conductor has anything that an instance needs.
-
-        :param task: a task from TaskManager.
-        """
+        """Do nothing: no conductor has anything that an instance needs."""
 
     @METRICS.timer('QuintupleoRebuildDeploy.tear_down_cleaning')
     def tear_down_cleaning(self, task):
@@ -210,11 +197,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         An agent may have been prepared: Ironic forgets the deploy interface
         of an instance while one boots for it.
 
-        :param task: a task from TaskManager.
         :raises: NetworkError if the node does not get off its network.
-        :raises: MissingParameterValue or InvalidParameterValue if a setting
-            is missing or wrong.
-        :raises: DriverOperationError if the server did not get there.
         """
         deploy_utils.tear_down_inband_cleaning(task, manage_boot=False)
 
@@ -224,18 +207,18 @@ class _Image:
 
     def __init__(self, task):
         self._task = task
-        self._checksum = deploy_image.checksum(task)
+        self._checksum = source_image.checksum(task)
 
     def provide(self, host, server):
-        """Tell the UUID that it has there, once it is there."""
+        """Return the UUID that it has there, once it is there."""
         machine = host.capabilities.image_properties(server)
         if machine is None:
             # As ``openstack quintupleo image create`` makes machines.
-            boot_mode = rescue_images.boot_mode(self._task.node, host, server)
+            boot_mode = rescue_image.boot_mode(self._task.node, host, server)
             machine = {**images.POWER_CUT,
                        **images.BOOT_MODE_PROPERTIES[boot_mode]}
         return host.instance_images.provide(
             self._checksum, machine,
-            lambda: deploy_image.fetch(self._task, self._checksum),
+            lambda: source_image.fetch(self._task, self._checksum),
             time.monotonic() + CONF[GROUP].image_timeout,
             CONF[GROUP].unused_instance_images)

@@ -14,19 +14,18 @@ from ironic.drivers import base
 from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import boot_device
 from quintupleo_power import compat
-from quintupleo_power import disks
 from quintupleo_power.drift import baseline
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
-from quintupleo_power import instance_data
 from quintupleo_power.interfaces import deploy
-from quintupleo_power import machine
+from quintupleo_power.media import user_media
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import driver_info
+from quintupleo_power.node import inventory
+from quintupleo_power.rebuild import disk_steps
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
-from quintupleo_power import user_media
-from quintupleo_power import virtual_media
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -54,13 +53,15 @@ _SNAPSHOT_ARGUMENTS = {'name': {
 
 
 class QuintupleoManagement(base.ManagementInterface):
-    """What of a Nova server a BMC would manage, beside its power."""
+    """What of a Nova server a BMC would manage, beside its power.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
 
     def get_properties(self):
-        """Return the properties of the interface.
-
-        :returns: dictionary of <property name>:<property description>.
-        """
+        """Return the properties of the interface."""
         return driver_info.COMMON_PROPERTIES.copy()
 
     @METRICS.timer('QuintupleoManagement.validate')
@@ -69,10 +70,6 @@ class QuintupleoManagement(base.ManagementInterface):
 
         Ironic calls this before each look at a boot device or boot mode,
         power sync included; the power interface checks the host cloud.
-
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         """
         driver_info.parse(task.node)
 
@@ -83,16 +80,10 @@ class QuintupleoManagement(base.ManagementInterface):
         Ironic asks for it only when somebody asks its API: without the host
         cloud there is no true answer.
 
-        :param task: a task from TaskManager.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
-        :raises: DriverOperationError if the host cloud cannot be asked.
         :returns: a list of devices of :mod:`ironic.common.boot_devices`.
         """
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
-            server = host.servers.get_cached(info.server)
+        with exceptions.host_cloud(task.node) as (info, host):
+            server = host.servers.get(info.server)
             obstacle = host.capabilities.rescue_obstacle(server)
         supported = {boot_devices.PXE: obstacle is None,
                      boot_devices.DISK: True,
@@ -108,7 +99,6 @@ class QuintupleoManagement(base.ManagementInterface):
         Ironic asks for the disk while the deploy ramdisk still runs, so
         nothing may happen to the server now.
 
-        :param task: a task from TaskManager.
         :param device: 'pxe', 'disk' or 'cdrom'.
         :param persistent: whether it is for all boots to come or only for
             the next one.
@@ -118,7 +108,7 @@ class QuintupleoManagement(base.ManagementInterface):
             raise exception.InvalidParameterValue(
                 f"Node {task.node.uuid}: boot device '{device}' is not "
                 f"supported, only {' and '.join(DEVICES)}")
-        boot_device.record(task.node, DEVICES[device], persistent)
+        boot_device.set_wished(task.node, DEVICES[device], persistent)
         LOG.debug('Node %(node)s boots from %(device)s next, %(how)s',
                   {'node': task.node.uuid, 'device': device,
                    'how': 'and from then on' if persistent else 'once'})
@@ -127,9 +117,6 @@ class QuintupleoManagement(base.ManagementInterface):
     def get_boot_device(self, task):
         """Get the device that the node boots from next.
 
-        :param task: a task from TaskManager.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
         :raises: DriverOperationError if nothing was ever recorded and the
             host cloud does not tell what is in use.
         :returns: a dictionary with ``boot_device`` and ``persistent``.
@@ -141,10 +128,8 @@ class QuintupleoManagement(base.ManagementInterface):
                 'persistent': persistent}
 
     def _device_in_use(self, task):
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            server = cloud.get(info.credentials).servers.get_cached(
-                info.server)
+        with exceptions.host_cloud(task.node) as (info, host):
+            server = host.servers.get(info.server)
         if server.network_first:
             return transitions.Device.PXE
         return transitions.device_in_use(server.state)
@@ -152,7 +137,6 @@ class QuintupleoManagement(base.ManagementInterface):
     def get_supported_boot_modes(self, task):
         """Get a list of the supported boot modes.
 
-        :param task: a task from TaskManager.
         :returns: the modes that servers can have; a server's own is fixed
             by its image.
         """
@@ -162,15 +146,10 @@ class QuintupleoManagement(base.ManagementInterface):
     def get_boot_mode(self, task):
         """Get the boot mode of the node's server.
 
-        :param task: a task from TaskManager.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
-        :raises: DriverOperationError if the host cloud cannot be asked.
         :returns: 'bios', 'uefi', or None if the host cloud does not tell.
         """
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        # Power sync asks right after the power state, whose reading serves.
+        with exceptions.host_cloud(task.node) as (info, host):
             return host.capabilities.boot_mode(
                 host.servers.get_cached(info.server))
 
@@ -179,14 +158,13 @@ class QuintupleoManagement(base.ManagementInterface):
     def set_boot_mode(self, task, mode):
         """Accept the boot mode that the server has, refuse the other.
 
-        :param task: a task from TaskManager.
         :param mode: 'bios' or 'uefi'.
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if the server boots otherwise, or a
             setting is wrong.
-        :raises: DriverOperationError if the host cloud cannot be asked.
         """
-        current = self.get_boot_mode(task)
+        with exceptions.host_cloud(task.node) as (info, host):
+            current = host.capabilities.boot_mode(
+                host.servers.get(info.server))
         if current is not None and mode != current:
             raise exception.InvalidParameterValue(
                 f'Node {task.node.uuid}: its server boots in mode {current} '
@@ -196,19 +174,16 @@ class QuintupleoManagement(base.ManagementInterface):
 
     @METRICS.timer('QuintupleoManagement.get_secure_boot_state')
     def get_secure_boot_state(self, task):
-        """Tell whether the server's firmware boots only what is signed.
+        """Return whether the server's firmware boots only what is signed.
 
-        Power sync asks right after the power state, whose reading serves.
-
-        :param task: a task from TaskManager.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
-        :raises: DriverOperationError if the host cloud cannot be asked.
         :raises: UnsupportedDriverExtension if the server boots BIOS, or the
             host cloud does not tell.
         :returns: True or False.
         """
-        state = self._secure_boot(task)
+        # Power sync asks right after the power state, whose reading serves.
+        with exceptions.host_cloud(task.node) as (info, host):
+            state = host.capabilities.secure_boot(
+                host.servers.get_cached(info.server))
         if state is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_secure_boot_state')
@@ -219,17 +194,17 @@ class QuintupleoManagement(base.ManagementInterface):
     def set_secure_boot_state(self, task, state):
         """Accept the secure boot state that the server has, refuse the other.
 
-        :param task: a task from TaskManager.
         :param state: True or False.
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if secure boot is wanted and the server
             is not known to have it: nothing is to be deployed then; or if a
             setting is wrong.
         :raises: UnsupportedDriverExtension if it cannot be turned off, which
             keeps Ironic from no tear-down.
-        :raises: DriverOperationError if the host cloud cannot be asked.
         """
-        if self._secure_boot(task) == state:
+        with exceptions.host_cloud(task.node) as (info, host):
+            current = host.capabilities.secure_boot(
+                host.servers.get(info.server))
+        if current == state:
             return
         if state:
             raise exception.InvalidParameterValue(
@@ -241,36 +216,21 @@ class QuintupleoManagement(base.ManagementInterface):
             'turned off, as os_secure_boot of its image or os:secure_boot of '
             'its flavor decides: make the server from others')
 
-    @staticmethod
-    def _secure_boot(task):
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
-            return host.capabilities.secure_boot(
-                host.servers.get_cached(info.server))
-
     def detect_vendor(self, task):
-        """Tell the vendor of the machine, without a request.
+        """Return the vendor of the machine, without a request.
 
-        :param task: a task from TaskManager.
         :returns: what Nova tells its guests in DMI, in lower case.
         """
-        return machine.VENDOR
+        return inventory.VENDOR
 
     @METRICS.timer('QuintupleoManagement.get_mac_addresses')
     def get_mac_addresses(self, task):
         """Get the MAC addresses of the node's server.
 
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
-        :raises: DriverOperationError if the host cloud cannot be asked.
         :returns: a list of MAC addresses.
         """
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
-            server = host.servers.get_cached(info.server)
+        with exceptions.host_cloud(task.node) as (info, host):
+            server = host.servers.get(info.server)
             return [card.mac for card in host.ports.of_server(server)]
 
     @METRICS.timer('QuintupleoManagement.inject_nmi')
@@ -278,15 +238,10 @@ class QuintupleoManagement(base.ManagementInterface):
     def inject_nmi(self, task):
         """Inject an NMI into the server's guest, running from disk or PXE.
 
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
         :raises: DriverOperationError if the guest is off, Nova or its
             hypervisor refuses, or the host cloud cannot be asked.
         """
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(task.node) as (info, host):
             server = host.servers.get(info.server)
             # In ERROR nothing tells, and Nova takes an NMI.
             if transitions.is_on(server.state) is False:
@@ -305,10 +260,6 @@ class QuintupleoManagement(base.ManagementInterface):
 
         Power sync asks right after the power state, whose reading serves.
 
-        :param task: a task from TaskManager.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
-        :raises: DriverOperationError if the host cloud cannot be asked.
         :raises: UnsupportedDriverExtension if this Ironic knows no health.
         :returns: CRITICAL if what Ironic deployed is gone, or the server is
             in ERROR; WARNING if it was changed otherwise behind Ironic's
@@ -318,9 +269,7 @@ class QuintupleoManagement(base.ManagementInterface):
         if states is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_node_health')
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(task.node) as (info, host):
             server = host.servers.get_cached(info.server)
             if server.state.vm_state == 'error':
                 server = host.servers.get(info.server)
@@ -337,18 +286,15 @@ class QuintupleoManagement(base.ManagementInterface):
     @base.clean_step(priority=0, requires_ramdisk=False)
     @task_manager.require_exclusive_lock
     def wipe_disk(self, task):
-        """Give the node an empty disk by Nova's rebuild, without an agent.
+        """Make the disk of the node empty by Nova's rebuild, without an agent.
 
         The node is powered off afterwards, and its UEFI variables are those
         of a new machine. To run it twice does no harm.
 
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
         :raises: DriverOperationError if the server has disks that Nova does
             not wipe, or Nova did not do it.
         """
-        disks.wipe(task)
+        disk_steps.wipe(task)
 
     @METRICS.timer('QuintupleoManagement.clear_instance_data')
     @base.clean_step(priority=0, requires_ramdisk=False)
@@ -358,13 +304,8 @@ class QuintupleoManagement(base.ManagementInterface):
 
         Nova keeps what a deployment by rebuild gave to it, whatever an agent
         erases. It takes a rebuild, after which the node is powered off.
-
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing.
-        :raises: DriverOperationError if Nova did not do it.
         """
-        disks.clear_instance_data(task)
+        disk_steps.clear_instance_data(task)
 
     @METRICS.timer('QuintupleoManagement.snapshot')
     @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
@@ -376,14 +317,11 @@ class QuintupleoManagement(base.ManagementInterface):
 
         A machine that runs from its disk is powered off for it, and on again.
 
-        :param task: a TaskManager instance containing the node to act on.
         :param name: what to call it.
-        :raises: InvalidParameterValue or MissingParameterValue if the name or
-            a setting is wrong or missing.
         :raises: DriverOperationError if there is one of that name, or Nova
             did not make it.
         """
-        disks.snapshot(task, name)
+        disk_steps.snapshot(task, name)
 
     @METRICS.timer('QuintupleoManagement.restore')
     @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
@@ -395,14 +333,11 @@ class QuintupleoManagement(base.ManagementInterface):
 
         To run it twice does no harm.
 
-        :param task: a TaskManager instance containing the node to act on.
         :param name: what the snapshot is called.
-        :raises: InvalidParameterValue or MissingParameterValue if the name or
-            a setting is wrong or missing.
         :raises: DriverOperationError if there is no such snapshot, or Nova
             did not do it.
         """
-        disks.restore(task, name)
+        disk_steps.restore(task, name)
 
     @METRICS.timer('QuintupleoManagement.delete_snapshot')
     @base.service_step(argsinfo=_SNAPSHOT_ARGUMENTS, requires_ramdisk=False)
@@ -410,20 +345,16 @@ class QuintupleoManagement(base.ManagementInterface):
                      requires_ramdisk=False)
     @task_manager.require_exclusive_lock
     def delete_snapshot(self, task, name):
-        """Remove a snapshot; one that is not there is no mistake.
+        """Remove a snapshot, if it is there.
 
-        :param task: a TaskManager instance containing the node to act on.
         :param name: what the snapshot is called.
-        :raises: InvalidParameterValue or MissingParameterValue if the name or
-            a setting is wrong or missing.
         :raises: DriverOperationError if something of it stays.
         """
-        disks.delete_snapshot(task, name)
+        disk_steps.delete_snapshot(task, name)
 
     def get_virtual_media(self, task):
-        """Tell what is in the virtual CD-ROM drive; Ironic asks since 26.1.
+        """Return what is in the virtual CD-ROM drive; Ironic asks since 26.1.
 
-        :param task: a task from TaskManager.
         :returns: a list of one dict; ``image`` is the UUID of the ISO in the
             host cloud.
         """
@@ -436,7 +367,6 @@ class QuintupleoManagement(base.ManagementInterface):
     def attach_virtual_media(self, task, device_type, image_url):
         """Put an ISO into the virtual CD-ROM drive, for boots to come.
 
-        :param task: a task from TaskManager.
         :param device_type: 'cdrom'.
         :param image_url: URL of the ISO.
         :raises: InvalidParameterValue or MissingParameterValue if there is no
@@ -452,7 +382,6 @@ class QuintupleoManagement(base.ManagementInterface):
     def detach_virtual_media(self, task, device_types=None):
         """Take the ISO out of the virtual CD-ROM drive.
 
-        :param task: a task from TaskManager.
         :param device_types: list of 'cdrom', or None.
         :raises: InvalidParameterValue or MissingParameterValue if there is no
             such drive, Ironic needs it, or a setting is wrong or missing.
@@ -464,7 +393,7 @@ class QuintupleoManagement(base.ManagementInterface):
         purpose='removing virtual media that are not needed any more',
         spacing=_INTERVAL,
         filters={'reserved': False},
-        predicate=virtual_media.is_left,
+        predicate=virtual_media.is_stale,
         predicate_extra_fields=('driver_internal_info', 'provision_state'),
         shared_task=False)
     def _remove_left(self, task, manager, context):
@@ -481,7 +410,6 @@ class QuintupleoManagement(base.ManagementInterface):
     def get_clean_steps(self, task):
         """Get the clean steps.
 
-        :param task: a task from TaskManager.
         :returns: a list of dictionaries. Where no agent cleans, wipe_disk is
             part of automated cleaning, and where one does after a deployment
             by rebuild, clear_instance_data, unless
@@ -490,7 +418,7 @@ class QuintupleoManagement(base.ManagementInterface):
             instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        is_left = instance_data.was_noted(task.node)
+        is_left = server_fields.was_noted(task.node)
         if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
             automated = 'wipe_disk'
         elif is_left:
@@ -505,7 +433,6 @@ class QuintupleoManagement(base.ManagementInterface):
     def get_sensors_data(self, task):
         """Get no sensor data: a Nova server has no sensors.
 
-        :param task: a task from TaskManager.
         :returns: an empty dictionary.
         """
         return {}

@@ -21,11 +21,10 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power import executor
-from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -52,28 +51,31 @@ def _key(kind):
 
 
 @contextlib.contextmanager
-def _network_errors():
+def _host_cloud(node):
+    """Use the host cloud of a node; its failures are NetworkErrors here."""
     try:
-        yield
+        with exceptions.host_cloud(node) as (info, host):
+            yield info, host
     except exception.DriverOperationError as exc:
         raise exception.NetworkError(str(exc)) from None
 
 
 class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
-    """Networks of the host cloud, which isolate machines as switches would."""
+    """Networks of the host cloud, which isolate machines as switches would.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, such as the network that a node is to be put on, and
+    NetworkError if the host cloud cannot be asked or does not do it.
+    """
 
     def get_properties(self):
-        """Return the properties of the interface.
-
-        :returns: dictionary of <property name>:<property description>.
-        """
+        """Return the properties of the interface."""
         return driver_info.COMMON_PROPERTIES | PROPERTIES
 
     @METRICS.timer('QuintupleoNetwork.validate')
     def validate(self, task):
         """Check the networks for provisioning and cleaning.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if none is set, or another required
             setting is missing.
         :raises: InvalidParameterValue if one is not in the host cloud, or a
@@ -84,7 +86,6 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
     def validate_rescue(self, task):
         """Check the network for rescuing.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if none is set, or another required
             setting is missing.
         :raises: InvalidParameterValue if it is not in the host cloud, or a
@@ -95,7 +96,6 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
     def validate_inspection(self, task):
         """Check the network for inspection.
 
-        :param task: a task from TaskManager.
         :raises: MissingParameterValue if none is set, or another required
             setting is missing.
         :raises: InvalidParameterValue if it is not in the host cloud, or a
@@ -105,17 +105,14 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
     @staticmethod
     def _validate(task, *kinds):
-        info = driver_info.parse(task.node)
         names = {_network(task.node, kind) for kind in kinds}
-        with exceptions.translated(info, validating=True):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(task.node, validating=True) as (_, host):
             for name in names:
                 host.ports.find_network(name)
 
     def port_changed(self, task, port_obj):
         """Refuse to change the MAC address of a card that has a VIF.
 
-        :param task: a task from TaskManager.
         :param port_obj: the changed port, not saved yet.
         :raises: Conflict if it has one.
         """
@@ -128,19 +125,15 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
     def portgroup_changed(self, task, portgroup_obj):
         """Do nothing: a server has no port groups.
 
-        :param task: a task from TaskManager.
         :param portgroup_obj: the changed port group.
         """
 
     @METRICS.timer('QuintupleoNetwork.vif_attach')
     def vif_attach(self, task, vif_info):
-        """Have a port of the host cloud's Neutron be a card of the node.
+        """Attach a port of the host cloud's Neutron as a card of the node.
 
-        :param task: a task from TaskManager.
         :param vif_info: dict with its UUID as ``id``; ``port_uuid`` may name
             the node's port.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: NetworkError if the host cloud has no such port, or does not
             make it the card.
         :raises: VifAlreadyAttached if the node has that VIF.
@@ -153,10 +146,8 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                 f'Node {task.node.uuid}: VIF {vif_id} was to be port group '
                 f'{port.uuid}, and a server has none: delete the port group, '
                 'or name a port with "--port-uuid"')
-        with _network_errors():
-            info = driver_info.parse(task.node)
-            with exceptions.translated(info):
-                cloud.get(info.credentials).ports.set_mac(vif_id, port.address)
+        with _host_cloud(task.node) as (_, host):
+            host.ports.set_mac(vif_id, port.address)
         if task.node.provision_state == states.ACTIVE:
             self._plug(task, {port.address: vif_id})
         self._save_vif_to_port_like_obj(port, vif_id)
@@ -165,10 +156,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
     def vif_detach(self, task, vif_id):
         """Take a port of the host cloud's Neutron from the node.
 
-        :param task: a task from TaskManager.
         :param vif_id: UUID of the port.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: VifNotAttached if the node does not have it.
         :raises: NetworkError if Nova does not take it.
         """
@@ -178,11 +166,8 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._clear_vif_from_port_like_obj(port)
 
     def configure_tenant_networks(self, task):
-        """Give the cards their VIFs.
+        """Attach the VIFs as cards.
 
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: NetworkError if there is none, or Nova does not take one.
         """
         if task.node.provision_state in (
@@ -201,11 +186,6 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
     def unconfigure_tenant_networks(self, task):
         """Take their VIFs from the cards.
 
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if fast track asks for the power state,
-            which the host cloud does not tell.
         :raises: NetworkError if Nova does not take one.
         """
         if not conductor_utils.is_fast_track(task):
@@ -219,12 +199,10 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
     @staticmethod
     def _plug(task, ports):
-        """Have cards be ports, or none, by their MAC addresses."""
+        """Attach ports as cards by MAC address; None takes a card away."""
         if not ports:
             return
-        info = driver_info.parse(task.node)
-        with _network_errors(), exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        with _host_cloud(task.node) as (info, host):
             server = _out_of_rescue(task.node, host, info)
             for mac, port_id in ports.items():
                 host.ports.plug(server, mac, port_id)
@@ -240,9 +218,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                      node.uuid)
             return
         self._remove(task, *KINDS)
-        info = driver_info.parse(node)
-        with _network_errors(), exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        with _host_cloud(node) as (info, host):
             # Ironic boots an agent next, whatever runs now.
             server = _out_of_rescue(node, host, info,
                                     transitions.Situation.RESCUE)
@@ -263,10 +239,8 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         :param ended: situations in which a rescue is ended for it, see
             :func:`_out_of_rescue`.
         """
-        info = driver_info.parse(task.node)
         for port, key, made in _made(task, kinds):
-            with _network_errors(), exceptions.translated(info):
-                host = cloud.get(info.credentials)
+            with _host_cloud(task.node) as (info, host):
                 try:
                     server = _out_of_rescue(task.node, host, info, *ended)
                     host.ports.plug(server, port.address, None)
@@ -282,62 +256,23 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             port.save()
 
     def add_provisioning_network(self, task):
-        """Put the node on the network for provisioning.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if fast track asks for the power state,
-            which the host cloud does not tell.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Put the node on the network for provisioning."""
         self._add(task, 'provisioning')
 
     def remove_provisioning_network(self, task):
-        """Take the node from the network for provisioning.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Take the node from the network for provisioning."""
         self._remove(task, 'provisioning')
 
     def add_cleaning_network(self, task):
-        """Put the node on the network for cleaning.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if fast track asks for the power state,
-            which the host cloud does not tell.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Put the node on the network for cleaning."""
         self._add(task, 'cleaning')
 
     def remove_cleaning_network(self, task):
-        """Take the node from the network for cleaning.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Take the node from the network for cleaning."""
         self._remove(task, 'cleaning')
 
     def add_rescuing_network(self, task):
-        """Put the node on the network for rescuing.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if fast track asks for the power state,
-            which the host cloud does not tell.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Put the node on the network for rescuing."""
         self._add(task, 'rescuing')
 
     def remove_rescuing_network(self, task):
@@ -346,11 +281,6 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         Ironic does so when the agent is ready, or was given up, and still
         runs, which Nova does not permit in a rescue; then it is done when
         the node goes on another network, or is torn down.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: NetworkError if the host cloud does not do it.
         """
         if _made(task, ('rescuing',)) and _is_in_rescue(task):
             LOG.info('Node %s stays on the network for rescuing: Nova '
@@ -359,72 +289,39 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._remove(task, 'rescuing')
 
     def add_inspection_network(self, task):
-        """Put the node on the network for inspection.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if fast track asks for the power state,
-            which the host cloud does not tell.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Put the node on the network for inspection."""
         self._add(task, 'inspection')
 
     def remove_inspection_network(self, task):
         """Take the node from the network for inspection.
 
         Ironic does so while the agent runs, and powers the node off next.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if fast track asks for the power state,
-            which the host cloud does not tell.
-        :raises: NetworkError if the host cloud does not do it.
         """
         if not conductor_utils.is_fast_track(task):
             self._remove(task, 'inspection',
                          ended=(transitions.Situation.RESCUE,))
 
     def add_servicing_network(self, task):
-        """Put the node on the network for servicing.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Put the node on the network for servicing."""
         self._add(task, 'servicing')
 
     def remove_servicing_network(self, task):
-        """Take the node from the network for servicing.
-
-        :param task: a task from TaskManager.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: NetworkError if the host cloud does not do it.
-        """
+        """Take the node from the network for servicing."""
         self._remove(task, 'servicing')
 
     def get_node_network_data(self, task):
-        """Tell the network configuration that the agent gets without DHCP.
+        """Return the network configuration that the agent gets without DHCP.
 
-        :param task: a task from TaskManager.
         :returns: what the node's ``network_data`` holds, or what Neutron has
             given the ports that were made for the node.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: NetworkError if the host cloud does not tell.
         """
         node = task.node
         made = [each for _, _, each in _made(task, KINDS)]
         if node.network_data or not made:
             return node.network_data or {}
-        info = driver_info.parse(node)
-        with _network_errors(), exceptions.translated(info):
-            return cloud.get(info.credentials).ports.network_data(made)
+        with _host_cloud(node) as (_, host):
+            return host.ports.network_data(made)
 
 
 def _made(task, kinds):
@@ -440,9 +337,8 @@ def _made(task, kinds):
 
 def _is_in_rescue(task):
     """Whether a node's server runs from a rescue."""
-    info = driver_info.parse(task.node)
-    with _network_errors(), exceptions.translated(info):
-        server = cloud.get(info.credentials).servers.get(info.server)
+    with _host_cloud(task.node) as (info, host):
+        server = host.servers.get(info.server)
     return (transitions.situation(server.state)
             is transitions.Situation.RESCUE)
 
@@ -466,7 +362,7 @@ def _out_of_rescue(node, host, info, *others):
 
 
 def _network(node, kind):
-    """Tell the network that is set for something.
+    """Return the network that is set for something.
 
     :raises: MissingParameterValue if there is none.
     """

@@ -14,16 +14,15 @@ from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.drift import baseline
 from quintupleo_power.drift import compare
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import cache
-from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import deploy
+from quintupleo_power.media import rescue_image
+from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
-from quintupleo_power import rescue_images
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 
@@ -40,42 +39,36 @@ REQUESTS = {
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
 
-# Servers whose power off was looked at, so that a slow one is told of once a
-# day.
+# Servers whose power off was checked, so that a slow one is logged once a day.
 _warned_of = cache.Cache(86400.0)
 
 
 class QuintupleoPower(base.PowerInterface):
-    """Power of a Nova server."""
+    """Power of a Nova server.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
 
     def get_properties(self):
-        """Return the properties of the interface.
-
-        :returns: dictionary of <property name>:<property description>.
-        """
+        """Return the properties of the interface."""
         return driver_info.COMMON_PROPERTIES.copy()
 
     @METRICS.timer('QuintupleoPower.validate')
     def validate(self, task):
         """Check the node's settings and that its server can be used.
 
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting is wrong, or the host
             cloud or what it holds cannot be used with it.
         """
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info, validating=True):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(task.node, validating=True) as (info, host):
             _require_usable(task, info, host, host.servers.get(info.server))
 
     @METRICS.timer('QuintupleoPower.get_power_state')
     def get_power_state(self, task):
         """Return the power state of the task's node.
 
-        :param task: a TaskManager instance containing the node to act on.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
         :raises: DriverOperationError if the host cloud does not tell, if the
             server is neither on nor off (ERROR, being built, deleted), or if
             an interrupted request is about to be finished.
@@ -83,9 +76,7 @@ class QuintupleoPower(base.PowerInterface):
             ERROR for a server in ERROR whose power Ironic is about to change.
         """
         pending_request.require_none(task)
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(task.node) as (info, host):
             # Ironic leaves a node as it is if this says that it is so
             # already, which only a new reading may say.
             server = (_read_for_sync(task.node, info, host) if task.shared else
@@ -111,15 +102,12 @@ class QuintupleoPower(base.PowerInterface):
     def set_power_state(self, task, power_state, timeout=None):
         """Set the power state of the task's node, the wished device with it.
 
-        :param task: a TaskManager instance containing the node to act on.
         :param power_state: any power state of :mod:`ironic.common.states`
             that :meth:`get_supported_power_states` lists.
         :param timeout: seconds that it may take; None for
             [quintupleo]action_timeout.
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting or the power state is
             wrong.
-        :raises: DriverOperationError if the server did not get there.
         """
         if power_state not in REQUESTS:
             raise exception.InvalidParameterValue(
@@ -134,12 +122,8 @@ class QuintupleoPower(base.PowerInterface):
     def reboot(self, task, timeout=None):
         """Reboot the task's node hard, or power it on if it is off.
 
-        :param task: a TaskManager instance containing the node to act on.
         :param timeout: seconds that it may take; None for
             [quintupleo]action_timeout.
-        :raises: MissingParameterValue if a required setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong.
-        :raises: DriverOperationError if the server did not get there.
         """
         boot_log.before_power_request(task, states.REBOOT)
         with pending_request.kept(task.node, states.REBOOT):
@@ -148,7 +132,6 @@ class QuintupleoPower(base.PowerInterface):
     def get_supported_power_states(self, task):
         """Get a list of the supported power states.
 
-        :param task: a TaskManager instance containing the node to act on.
         :returns: a list of power states of :mod:`ironic.common.states`.
         """
         return list(REQUESTS)
@@ -188,7 +171,6 @@ def _require_usable(task, info, host, server):
     """Require that power requests can be served with a server as it is.
 
     :raises: Refused or another HostCloudError if not.
-    :raises: InvalidParameterValue if a setting is wrong.
     """
     refusal = transitions.refusal(server.state)
     if refusal:
@@ -203,10 +185,10 @@ def _require_usable(task, info, host, server):
             _require_rescue(host, server)
             if not isinstance(task.driver.boot,
                               boot.QuintupleoVirtualMediaBoot):
-                rescue_images.find(task.node, info, host, server)
+                rescue_image.find(task.node, info, host, server)
         _warn_of_a_slow_stop(task.node, host, server)
-    # Where Ironic is about to act it is not stopped: deploying anew is what
-    # helps.
+    # Where Ironic is about to act it is not stopped: deploying again is
+    # what helps.
     difference = task.shared and baseline.find(task, info, host, server)
     if difference:
         raise transitions.Refused(difference.sentence)
@@ -221,7 +203,7 @@ def _require_rescue(host, server):
 
 
 def _warn_of_a_slow_stop(node, host, server):
-    """Tell once of a server whose own disk runs long at each power off."""
+    """Warn once of a server whose own disk runs long at each power off."""
     if _warned_of.get(server.id):
         return
     try:

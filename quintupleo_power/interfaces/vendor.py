@@ -5,9 +5,8 @@ from ironic.common import exception
 from ironic.drivers import base
 
 from quintupleo_power import compat
-from quintupleo_power import driver_info
 from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import cloud
+from quintupleo_power.node import driver_info
 
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -18,24 +17,24 @@ MAX_LINES = 100000
 
 
 class QuintupleoVendor(base.VendorInterface):
-    """Methods of the vendor passthru."""
+    """Methods of the vendor passthru.
+
+    Methods raise MissingParameterValue or InvalidParameterValue if a setting
+    is missing or wrong, and DriverOperationError if the host cloud cannot be
+    asked or does not do it.
+    """
 
     def get_properties(self):
-        """Return the properties of the interface.
-
-        :returns: dictionary of <property name>:<property description>.
-        """
+        """Return the properties of the interface."""
         return driver_info.COMMON_PROPERTIES.copy()
 
     @METRICS.timer('QuintupleoVendor.validate')
     def validate(self, task, method=None, http_method=None, **arguments):
         """Check the node's settings and the arguments of a method.
 
-        :param task: a TaskManager instance containing the node to act on.
         :param method: name of the method; None to check the node alone.
         :param http_method: the HTTP method that it is called by.
         :param arguments: what it is called with.
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting or an argument is wrong.
         """
         driver_info.parse(task.node)
@@ -58,18 +57,14 @@ class QuintupleoVendor(base.VendorInterface):
     def console_log(self, task, http_method=None, lines=DEFAULT_LINES):
         """Get the end of the machine's console log.
 
-        :param task: a TaskManager instance containing the node to act on.
         :param http_method: the HTTP method that this is called by.
         :param lines: how many lines, as a number or a text of digits.
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting or the number is wrong.
         :raises: DriverOperationError if the host cloud gives no log.
         :returns: a dictionary with ``output``, the text, as Nova has it.
         """
         lines = _lines(task.node, lines)
-        info = driver_info.parse(task.node)
-        with exceptions.translated(info):
-            host = cloud.get(info.credentials)
+        with exceptions.host_cloud(task.node) as (info, host):
             return {'output': host.consoles.log(
                 host.servers.get(info.server), lines)}
 

@@ -20,13 +20,14 @@ from ironic.conductor import task_manager
 from ironic import objects
 from oslo_config import cfg
 
-from quintupleo_power import boot_device
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.node import boot_device
+from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
 
-KEY = 'quintupleo_request'
+KEY = internal_info.PENDING_REQUEST
 
 # Seconds after which nobody expects a request to go on any more.
 FINISHED_WITHIN = 900
@@ -37,7 +38,7 @@ POWER_STATES = (*_BOOTING, states.POWER_OFF, states.SOFT_POWER_OFF)
 
 # Nodes whose request this process finishes. The lock of the node keeps others
 # away.
-_being_finished = set()
+_being_finished: set[str] = set()
 
 
 @contextlib.contextmanager

@@ -7,8 +7,10 @@ is asked of it directly.
 """
 
 import collections
+from concurrent import futures
 import contextlib
 import dataclasses
+import queue
 import random
 import threading
 import time
@@ -62,7 +64,8 @@ class Sequence:
     :ivar target: the power state that is asked for.
     :ivar actions: the names of the actions in Nova's records.
     :ivar status: status of the server after it.
-    :ivar is_known: whether the driver has just read the server's state.
+    :ivar validates: whether the node is validated first, as when a user asks
+        for it.
     """
 
     start: str
@@ -70,7 +73,7 @@ class Sequence:
     target: str
     actions: tuple
     status: str
-    is_known: bool = False
+    validates: bool = False
 
 
 PXE, DISK = boot_devices.PXE, boot_devices.DISK
@@ -79,11 +82,9 @@ SEQUENCES = {
     'on': Sequence('SHUTOFF', None, states.POWER_ON, ('start',), 'ACTIVE'),
     'on to PXE': Sequence(
         'SHUTOFF', PXE, states.POWER_ON, ('rescue',), 'RESCUE'),
-    'on of a known server': Sequence(
+    'on that is validated': Sequence(
         'SHUTOFF', None, states.POWER_ON, ('start',), 'ACTIVE', True),
     'off': Sequence('ACTIVE', None, states.POWER_OFF, ('stop',), 'SHUTOFF'),
-    'off of a known server': Sequence(
-        'ACTIVE', None, states.POWER_OFF, ('stop',), 'SHUTOFF', True),
     'soft off': Sequence(
         'ACTIVE', None, states.SOFT_POWER_OFF, ('stop',), 'SHUTOFF'),
     'reboot': Sequence('ACTIVE', None, states.REBOOT, ('reboot',), 'ACTIVE'),
@@ -91,17 +92,13 @@ SEQUENCES = {
         'ACTIVE', None, states.SOFT_REBOOT, ('reboot',), 'ACTIVE'),
     'reboot to PXE': Sequence(
         'ACTIVE', PXE, states.REBOOT, ('rescue',), 'RESCUE'),
-    'reboot to PXE of a known server': Sequence(
-        'ACTIVE', PXE, states.REBOOT, ('rescue',), 'RESCUE', True),
     'off out of PXE': Sequence(
         'RESCUE', None, states.POWER_OFF, ('unrescue', 'stop'), 'SHUTOFF'),
     'reboot out of PXE': Sequence(
         'RESCUE', DISK, states.REBOOT, ('unrescue',), 'ACTIVE'),
-    'reboot out of PXE of a known server': Sequence(
-        'RESCUE', DISK, states.REBOOT, ('unrescue',), 'ACTIVE', True),
     'reboot from PXE to PXE': Sequence(
         'RESCUE', PXE, states.REBOOT, ('unrescue', 'rescue'), 'RESCUE'),
-    'reboot from PXE to PXE of a known server': Sequence(
+    'reboot from PXE to PXE that is validated': Sequence(
         'RESCUE', PXE, states.REBOOT, ('unrescue', 'rescue'), 'RESCUE', True),
     'on to disk after the agent': Sequence(
         'RESCUE, guest off', DISK, states.POWER_ON, ('unrescue',), 'ACTIVE'),
@@ -311,7 +308,7 @@ class Machine:
     def request(self, sequence, timeout=ACTION_TIMEOUT):
         """Carry a sequence's request out as a conductor does."""
         with self.task() as task:
-            if sequence.is_known:
+            if sequence.validates:
                 # As Ironic's change_node_power_state does it; the others are
                 # as in a deployment.
                 task.driver.power.validate(task)
@@ -320,11 +317,6 @@ class Machine:
                     else states.POWER_ON)
                 task.node.save()
             conductor_utils.node_power_action(task, sequence.target, timeout)
-
-    def look(self):
-        """Let the driver read the server's state."""
-        host_cloud.get(connection.Credentials(cloud=self.name)).server(
-            self.server)
 
     def wish(self, device):
         """Wish a boot device for the next boot alone."""
@@ -346,8 +338,6 @@ class Machine:
         before = self.rows()
         if set(sequence.actions) == {'reboot'}:
             self.let_a_second_begin()
-        if sequence.is_known:
-            self.look()
         self.proxy.clear()
         self.proxy.inject(case.fault, case.step, case.occurrence)
         begun = time.monotonic()
@@ -375,8 +365,6 @@ class Machine:
         self.bring(sequence.start)
         self.wish(sequence.device)
         self.forget_cloud()
-        if sequence.is_known:
-            self.look()
         self.proxy.clear()
         self.request(sequence)
         counted = collections.Counter()
@@ -584,23 +572,21 @@ class Campaign:
 
 def steps_of_all(machines):
     """Which steps each sequence has, found by running it once unharmed."""
-    found = {}
-    names = list(SEQUENCES)
+    names = queue.SimpleQueue()
+    for name in SEQUENCES:
+        names.put(name)
 
     def work(machine):
-        while names:
-            with contextlib.suppress(IndexError):
-                name = names.pop()
+        found = {}
+        with contextlib.suppress(queue.Empty):
+            while True:
+                name = names.get_nowait()
                 found[name] = machine.steps(SEQUENCES[name])
+        return found
 
-    threads = [threading.Thread(target=work, args=(machine,))
-               for machine in machines]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found.keys() == SEQUENCES.keys(), 'a sequence fails unharmed'
-    return found
+    with futures.ThreadPoolExecutor(len(machines)) as pool:
+        return {name: steps for found in pool.map(work, machines)
+                for name, steps in found.items()}
 
 
 def product(steps):

@@ -12,7 +12,7 @@ from hypothesis import stateful
 from hypothesis import strategies
 from ironic.common import exception
 
-from quintupleo_power import boot_device
+from quintupleo_power.node import boot_device
 from tests.functional import model
 from tests.functional import model_cloud
 from tests.functional import model_wire

@@ -17,7 +17,7 @@ import time
 import pytest
 
 from onebox import lab
-from quintupleo_power.environments import mark
+from quintupleo_power.environments import ownership
 from tests import projects
 
 pytestmark = pytest.mark.newest
@@ -103,14 +103,16 @@ class Project:
         project = self.cloud.current_project_id
         return {what: [
             each for each in getattr(neutron, what)(project_id=project)
-            if (mark.of_description(each.description) or (None,))[0] == name]
+            if (ownership.parse_description(each.description)
+                or (None,))[0] == name]
             for what in ('networks', 'ports', 'trunks', 'routers', 'ips')}
 
     def servers(self):
         """The servers by name."""
         return {server.name: server
                 for server in self.cloud.compute.servers()
-                if (mark.of_metadata(server.metadata) or (None,))[0] == NAME}
+                if (ownership.parse_metadata(server.metadata)
+                    or (None,))[0] == NAME}
 
 
 @pytest.fixture
@@ -167,7 +169,7 @@ def _check_networking(project):
     assert networks[f'{NAME}-tenant'].mtu == 1400
     assert networks[f'{NAME}-tenant'].is_port_security_enabled
     assert not networks[f'{NAME}-provision'].is_port_security_enabled
-    assert all(mark.tag(NAME) in each.tags for each in networks.values())
+    assert all(ownership.tag(NAME) in each.tags for each in networks.values())
     control, pxe, quiet, vlan = (ports[f'{NAME}-{name}'] for name in (
         'control-0-0', 'compute-0-0', 'compute-0-1', 'compute-0-0-5'))
     assert control.mac_address.startswith('0a:00:27')
@@ -229,24 +231,29 @@ def test_enrolment(project):
 
 
 @pytest.mark.full
-def test_conversion(project):
-    """Nodes of a virtual BMC are found by what Neutron knows of them."""
+def test_server_enroll(project):
+    """Servers of the project are described by what the cloud tells."""
     project.create(path=project.write('one.yaml', '''
         networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}
         roles: {a: {flavor: tiny, nics: [{network: one}]}}
         '''))
     port, = project.things()['ports']
     server, = project.servers().values()
-    source = project.write('nodes.json', json.dumps({'nodes': [
-        {'name': 'by-mac', 'pm_type': 'ipmi', 'pm_addr': '192.0.2.7',
-         'pm_password': 'hidden-word', 'mac': [port.mac_address]}]}))
+    words = ('quintupleo', 'server', 'enroll', '-o', '-', '-f', 'value')
     done = project.deployment.openstack(
-        'quintupleo', 'nodes', 'convert', source, '--host-cloud', lab.CLOUD)
-    node, = json.loads(done.stdout)['nodes']
+        *words, server.name, '--host-cloud', lab.CLOUD, '--physical-network',
+        f'{NAME}-one=physnet1')
+    written, _ = json.JSONDecoder().raw_decode(done.stdout)
+    node, = written['nodes']
     assert node['driver_info'] == {'quintupleo_server': server.id,
                                    'quintupleo_cloud': lab.CLOUD}
-    assert [each['address'] for each in node['ports']] == [port.mac_address]
-    assert 'hidden-word' not in done.stdout + done.stderr
+    assert node['ports'] == [{'address': port.mac_address,
+                              'physical_network': 'physnet1'}]
+    failed = project.deployment.openstack(*words, server.id, 'absent',
+                                          check=False)
+    assert failed.returncode == 1
+    assert "No server is named 'absent'" in failed.stderr
+    assert 'nodes' not in failed.stdout
 
 
 @pytest.mark.full
@@ -337,7 +344,7 @@ def test_sweep(project):
     assert project.run('show', NAME, '-f', 'json')['name'] == NAME
     assert 'removed' in project.run('delete', '--older-than', '0s',
                                     '--prefix', NAME)
-    assert 'There is no environment' in project.run(
+    assert 'does not exist in this project' in project.run(
         'show', NAME, check=False).stderr
 
 

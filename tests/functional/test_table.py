@@ -7,7 +7,7 @@ from ironic.common import states
 from ironic.conductor import task_manager
 import pytest
 
-from quintupleo_power import disks
+from quintupleo_power.rebuild import disk_steps
 from quintupleo_power import transitions
 from tests.functional import cells
 from tests.functional import model_cloud
@@ -135,7 +135,7 @@ class Conductor(model_ironic.Conductor):
         """Ask for what a clean or service step asks for."""
         with task_manager.acquire(self.context, node, shared=False) as task:
             try:
-                disks.carry_out(task, step, *STEPS[step])
+                disk_steps.carry_out(task, step, *STEPS[step])
             finally:
                 # As Ironic does when a step has failed.
                 task.node.save()

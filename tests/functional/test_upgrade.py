@@ -16,7 +16,6 @@ import subprocess
 import zipfile
 
 from ironic.common import states
-from openstack import exceptions
 import pytest
 
 from onebox import ironic
@@ -30,11 +29,11 @@ pytestmark = pytest.mark.newest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
-# The last commit that has power and management only. When there is a release,
-# it is to be the release before.
-OLDER = 'd238dc6b156749f5f604f534c31c1069ced117aa'
-# What tells them apart: a setting that only this version knows.
-SETTING = 'quintupleo_empty_image'
+# The last commit before modules were moved into packages. When there is a
+# release, it is to be the release before.
+OLDER = '7b5192b5cb8ade044d6841567651eb1f943dcda3'
+# A module that only this version has.
+MODULE = 'quintupleo_power.executor'
 
 # Interfaces that both versions have: what the older one does not know is
 # enabled when there is no way back any more.
@@ -107,6 +106,15 @@ class Service(ironic.Ironic):
         self.driver = driver
         with progress.Progress('test').stage('Ironic') as stage:
             self.start(stage, api_only=True)
+
+    def runs_this_version(self):
+        """Whether what it is started with imports this version."""
+        code = ('import importlib.util, sys\n'
+                f'sys.exit(importlib.util.find_spec("{MODULE}") is None)')
+        return subprocess.run(
+            [self.venv / 'bin' / 'python', '-c', code],
+            env={**os.environ, **self.environment()},
+            cwd=self.root).returncode == 0
 
     def kill(self):
         """End it as a power failure does."""
@@ -262,12 +270,6 @@ class Fleet:
         return {node: self._deployment.actions(server)
                 for node, server in self._servers.items()}
 
-    def knows_the_setting(self):
-        """Whether this version of the driver runs."""
-        answer = self.api.get('/drivers/quintupleo/properties')
-        exceptions.raise_from_response(answer)
-        return SETTING in answer.json()
-
     def remove(self):
         """Delete the servers; the nodes end with their database."""
         for server in set(self._servers.values()):
@@ -319,7 +321,7 @@ def _assert_kept(before, after):
 def test_nothing_is_lost(service, fleet, older, begins_older):
     first, second = _order(older, begins_older)
     service.run(first)
-    assert fleet.knows_the_setting() is not begins_older
+    assert service.runs_this_version() is not begins_older
     provision_states = _resting_states()
     nodes = fleet.machines(len(MACHINES) + len(provision_states),
                            len(MACHINES) + 1)
@@ -339,7 +341,7 @@ def test_nothing_is_lost(service, fleet, older, begins_older):
     # There and back.
     for driver in (second, first):
         service.run(driver)
-        assert fleet.knows_the_setting() is (driver is None)
+        assert service.runs_this_version() is (driver is None)
         service.wait_power_sync()
         service.stop()
         _assert_kept(before, service.rows())
@@ -369,7 +371,7 @@ def test_interrupted_request_is_finished_by_the_other(
     # Its connections died with it.
     del fleet.nodes
     service.run(second)
-    assert fleet.knows_the_setting() is begins_older
+    assert service.runs_this_version() is begins_older
     deployment.wait_for(lambda: is_at_rest(fleet.api.get_node(node)),
                         'the end of the request')
     service.wait_power_sync()

@@ -20,7 +20,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(sys.executable).parent
 CONSTRAINTS = REPOSITORY / 'tools' / 'onebox' / 'constraints'
 # What only git reads; pbr leaves it out.
-NOT_PACKED = {'.gitignore'}
+NOT_PACKED = {'.gitignore', '.gitreview'}
 MADE_BY_PBR = {'AUTHORS', 'ChangeLog', 'PKG-INFO'}
 # Who loads an entry point brings these.
 CLIENT = ('python-openstackclient',)

@@ -55,7 +55,7 @@ class Clock(fixtures.Fixture):
     """
 
     MODULES = ('quintupleo_power.interfaces.deploy',
-               'quintupleo_power.disks',
+               'quintupleo_power.rebuild.disk_steps',
                'quintupleo_power.executor',
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cache',

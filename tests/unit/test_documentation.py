@@ -7,6 +7,7 @@ Only the source is read, so that a name that is gone from it fails here.
 import ast
 import configparser
 import functools
+import json
 import pathlib
 import re
 
@@ -164,7 +165,8 @@ def test_an_option_of_a_page_exists(name, page):
 @pytest.mark.parametrize(('name', 'page'), _named(
     r'(?:driver_info/|driver-info )(quintupleo_\w+)'))
 def test_a_key_of_driver_info_of_a_page_is_read(name, page):
-    source = (REPOSITORY / 'quintupleo_power/driver_info.py').read_text()
+    source = (REPOSITORY / 'quintupleo_power/node/driver_info.py'
+              ).read_text()
 
     assert f"'{name}'" in source
 
@@ -185,6 +187,28 @@ def test_a_variable_of_a_page_is_read(name, page):
 
     assert any(name in path.read_text(errors='replace') for path in source)
 
+
+def test_reference_of_commands_is_that_of_the_entry_points():
+    parser = configparser.ConfigParser(delimiters='=')
+    parser.read(REPOSITORY / 'setup.cfg')
+    (name, _page), = _named(r'\.\. autoprogram-cliff:: (\S+)')
+
+    assert name in parser['entry_points']
+    assert _commands()
+
+
+def test_each_result_of_a_benchmark_is_shown_as_it_is():
+    results = json.loads(
+        (REPOSITORY / 'benchmarks/results.json').read_text())
+    shown = _named(
+        r'\.\. benchmark:: ([\w-]+)\n(?:   :charts: (.*)\n)?')
+
+    assert {name for (name, _charts), _page in shown} == {*results}
+    for (name, charts), page in shown:
+        headings = results[name]['table'][0]
+        for unit in (charts or 'seconds').split(', '):
+            assert [heading for heading in headings
+                    if heading.endswith(f': {unit}')], (name, page)
 
 
 @pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)

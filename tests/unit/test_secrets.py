@@ -23,7 +23,7 @@ import requests
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import redaction
-from quintupleo_power import inspect
+from quintupleo_power.interfaces import inspect
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 

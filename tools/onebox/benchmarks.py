@@ -16,8 +16,8 @@ from onebox import system
 
 FOLDER = ironic.REPOSITORY / 'benchmarks'
 QUICKSTART = ironic.REPOSITORY / 'tools' / 'quickstart'
-REQUIREMENTS = ('openstacksdk==4.*', 'matplotlib==3.*', 'jsonschema==4.*',
-                'tenacity==9.*', 'oslo.log>=8', 'oslo.utils>=9')
+REQUIREMENTS = ('openstacksdk==4.*', 'jsonschema==4.*', 'tenacity==9.*',
+                'oslo.log>=8', 'oslo.utils>=9')
 # The hypervisor of the cloud that each runs in, None for tools/quickstart.
 HYPERVISORS = {
     'clean_and_deploy': None,
@@ -30,7 +30,8 @@ HYPERVISORS = {
 }
 DESCRIPTION = '''\
 Brings a host cloud up, measures in it, prints a table and removes the cloud.
-What follows the name goes to the benchmark; "--help" there tells its options.
+What follows the name goes to the benchmark: "--write" keeps the table in
+benchmarks/results.json, which the documentation shows; "--help" has the rest.
 '''
 
 

@@ -45,6 +45,15 @@ LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
 # passwords (B105: of clouds that listen on loopback), XML (B314, B405: of our
 # own pytest), SQL (B608: of our own names). The driver has no exception.
 TOOLS_MAY = 'B105,B314,B404,B405,B603,B607,B608'
+# The commands of lint, which are those of .pre-commit-config.yaml, and what
+# they get: all files of a language, or folders.
+CHECKS = (('ruff check', 'python'),
+          ('flake8 --select H', 'python'),
+          # E043 takes "(( a == b )) || die" for a mistake.
+          ('bashate --ignore E006,E043', 'shell'),
+          ('shellcheck --external-sources', 'shell'),
+          ('bandit --quiet', 'quintupleo_power'),
+          (f'bandit --quiet --skip {TOOLS_MAY}', 'tools benchmarks'))
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
 (a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
@@ -438,22 +447,16 @@ class Tests:
         listed = system.run(
             ['git', '-c', f'safe.directory={REPOSITORY}', '-C', REPOSITORY,
              'ls-files']).stdout.split()
-        python = [name for name in listed if _speaks(name, 'py', 'python')]
-        shell = [name for name in listed if _speaks(name, 'sh', 'bash')]
+        files = {
+            'python': [name for name in listed
+                       if _speaks(name, 'py', 'python')],
+            'shell': [name for name in listed if _speaks(name, 'sh', 'bash')]}
         with self._shown.stage('lint'):
             results = [
-                self._call([venv / 'bin' / 'ruff', 'check', *python]),
-                self._call([venv / 'bin' / 'flake8', '--select', 'H',
-                            *python]),
-                # E043 takes "(( a == b )) || die" for a mistake.
-                self._call([venv / 'bin' / 'bashate', '--ignore',
-                            'E006,E043', *shell]),
-                self._call(['shellcheck', '--external-sources', *shell]),
-                self._call([venv / 'bin' / 'bandit', '--quiet',
-                            '--recursive', 'quintupleo_power']),
-                self._call([venv / 'bin' / 'bandit', '--quiet', '--skip',
-                            TOOLS_MAY, '--recursive', 'tools',
-                            'benchmarks'])]
+                self._call([*command.split(), *files.get(
+                    what, ('--recursive', *what.split()))],
+                    PATH=f'{venv / "bin"}:{os.environ["PATH"]}')
+                for command, what in CHECKS]
             self._require(not any(results), 'lint')
         self._documentation()
 

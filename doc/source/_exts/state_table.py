@@ -2,8 +2,7 @@
 """The directive ``state-table``: the driver's own table, with its proofs."""
 
 import cells
-from docutils import nodes
-from docutils import statemachine
+import list_table
 from sphinx.util import docutils
 
 from quintupleo_power import transitions
@@ -20,19 +19,8 @@ SYMBOLS = {cells.FAKE: 'N', cells.GUESTS: 'L', cells.UNIT: 'U'}
 def _cell(situation, column):
     actions = getattr(transitions.TABLE[situation], column)
     return '{} :sup:`{}`'.format(
-        ', '.join(action.value for action in actions) or '--',
+        ', '.join(action.value for action in actions) or '–',
         SYMBOLS[cells.proof(situation, column)])
-
-
-def _table(headings, rows):
-    yield '.. list-table::'
-    yield '   :header-rows: 1'
-    yield '   :stub-columns: 1'
-    yield ''
-    for row in (headings, *rows):
-        for number, cell in enumerate(row):
-            yield f"   {'  ' if number else '* '}- {cell}"
-    yield ''
 
 
 def _legend():
@@ -46,15 +34,15 @@ def _legend():
 
 def lines():
     """Yield the table as reStructuredText."""
-    yield from _table(
+    yield from list_table.lines([
         ('Server', *(HEADINGS[column] for column in cells.COLUMNS)),
-        [(situation.value,
-          *(_cell(situation, column) for column in cells.COLUMNS))
-         for situation in transitions.TABLE])
-    yield from _table(
+        *((situation.value,
+           *(_cell(situation, column) for column in cells.COLUMNS))
+          for situation in transitions.TABLE)])
+    yield from list_table.lines([
         ('Server', 'Each request is refused', 'Proof'),
-        [(situation.value, sentence, SYMBOLS[cells.proof(situation, 'off')])
-         for situation, sentence in transitions.REFUSALS.items()])
+        *((situation.value, sentence, SYMBOLS[cells.proof(situation, 'off')])
+          for situation, sentence in transitions.REFUSALS.items())])
     yield from _legend()
 
 
@@ -65,11 +53,7 @@ class StateTable(docutils.SphinxDirective):
         """Return the table's nodes."""
         self.env.note_dependency(transitions.__file__)
         self.env.note_dependency(cells.__file__)
-        container = nodes.Element()
-        self.state.nested_parse(
-            statemachine.StringList(list(lines()), 'state-table'), 0,
-            container)
-        return container.children
+        return self.parse_text_to_nodes('\n'.join(lines()))
 
 
 def setup(app):

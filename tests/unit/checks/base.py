@@ -11,10 +11,11 @@ from unittest import mock
 
 from openstack import config as sdk_config
 from openstackclient import shell
+from osc_lib import exceptions
 from oslo_config import cfg
 import yaml
 
-from quintupleo_power.environments import osc
+from quintupleo_power.osc import check
 from tests.unit import host_cloud_fixture
 
 LIMITS = {'maxTotalInstances': 10, 'totalInstancesUsed': 2,
@@ -92,12 +93,12 @@ class CommandTestCase(unittest.TestCase):
         with mock.patch('sys.stderr', err), mock.patch('sys.stdout', out):
             client = self.client()
             client.stdout, client.stderr = out, err
-            command = osc.Check(client, mock.Mock())
+            command = check.Check(client, mock.Mock())
             parser = command.get_parser('openstack')
             try:
                 code = command.run(parser.parse_args(
                     ['-f', 'json', *map(str, words)]))
-            except osc.exceptions.CommandError as exc:
+            except exceptions.CommandError as exc:
                 code = 1
                 print(exc, file=err)
         self.out, self.err = out.getvalue(), err.getvalue()
@@ -132,3 +133,11 @@ class CommandTestCase(unittest.TestCase):
             request for request in self.host.requests
             if not request.startswith('GET ')
             and not request.endswith(('/auth/tokens', '/remote-consoles'))])
+
+
+class WholeCloudTestCase(CommandTestCase):
+    """Has all in the cloud that a check asks for."""
+
+    def setUp(self):
+        super().setUp()
+        self.add_all()

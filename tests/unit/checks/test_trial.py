@@ -8,13 +8,11 @@ import fixtures
 from openstack import exceptions
 from oslo_config import cfg
 
-from quintupleo_power.checks import findings
-from quintupleo_power.checks import series
+from quintupleo_power.checks import clouds
 from quintupleo_power.checks import trial
 from quintupleo_power.environments import environment
-from quintupleo_power.environments import failures
-from quintupleo_power.environments import parallel
 from quintupleo_power.environments import progress
+from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import connection
 from tests.unit.checks import base
 from tests.unit.environments import test_environment
@@ -31,7 +29,7 @@ class TrialTestCase(base.CommandTestCase,
         patch.setUp()
         self.addCleanup(patch.cleanUp)
         # The stand-in for Nova is for one request at a time.
-        threads = mock.patch.object(parallel, 'THREADS', 1)
+        threads = mock.patch.object(task_graph, 'THREADS', 1)
         threads.start()
         self.addCleanup(threads.stop)
         self.cloud.add('flavor', name='tiny', vcpus=1, ram=2048, disk=10)
@@ -44,7 +42,7 @@ class TrialTestCase(base.CommandTestCase,
         self.host.neutron_ports.clear()
         self.host.events.clear()
         self.mirror()
-        target = mock.patch.object(series, 'of_user', autospec=True,
+        target = mock.patch.object(clouds, 'of_user', autospec=True,
                                    side_effect=lambda connect: self.target())
         target.start()
         self.addCleanup(target.stop)
@@ -52,7 +50,7 @@ class TrialTestCase(base.CommandTestCase,
     def target(self):
         """The cloud: what openstacksdk sees, and what the driver sees."""
         region = self.client().cloud_config.get_one('mine')
-        return series.Cloud(self.cloud, *connection.services(
+        return clouds.Cloud(self.cloud, *connection.services(
             connection.Access('The host cloud', region.get_session(),
                               'RegionOne', 'public')))
 
@@ -198,27 +196,3 @@ class TrialTestCase(base.CommandTestCase,
                          'tiny', progress.Progress(io.StringIO())):
             pass
         self.assertEqual(0, self.cloud.changes)
-
-
-class FindingsTestCase(base.unittest.TestCase):
-
-    def test_what_is_skipped_skips_what_needs_it(self):
-        def fails(facts):
-            raise failures.Failure('one\ntwo')
-
-        judge = findings.passed
-        found = list(findings.run([
-            findings.Check('a', fails, judge),
-            findings.Check('b', lambda facts: 'x', judge, ('a',)),
-            findings.Check('c', lambda facts: 'x', judge, ('b',)),
-            findings.Check('d', lambda facts: 'x', judge)], {}))
-        self.assertEqual(
-            [('a', 'fail', 'one; two'), ('b', 'skipped', 'needs a'),
-             ('c', 'skipped', 'needs b'), ('d', 'pass', 'x')],
-            [(each.check, each.verdict.result, each.verdict.found)
-             for each in found])
-
-    def test_mistakes_of_our_own_are_not_findings(self):
-        with self.assertRaises(ZeroDivisionError):
-            list(findings.run([findings.Check(
-                'a', lambda facts: 1 / 0, findings.passed)], {}))

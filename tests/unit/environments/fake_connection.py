@@ -52,7 +52,7 @@ class NoImages:
 class FakeConnection:
     """An openstacksdk ``Connection``.
 
-    :ivar services: what host_cloud.sdk.services is to return for it.
+    :ivar services: what host_cloud.openstacksdk.services is to return for it.
     :ivar things: dict of what there is by UUID.
     :ivar changes: how many requests have changed something.
     :ivar faults: dict of (before, exception) by the number of the change.
@@ -432,11 +432,10 @@ class Image(Service):
     def find_image(self, name, ignore_missing):
         return self._cloud.find('image', name, ignore_missing)
 
-    def get(self, url, params):
-        return Answer({'images': [
-            {**image.body, 'id': image.id, 'owner': image.project_id,
-             'created_at': image.created_at}
-            for image in self._cloud.all('record')]})
+    def images(self, owner, limit):
+        return [Thing(id=image.id, owner_id=image.project_id,
+                      created_at=image.created_at, properties=image.body)
+                for image in self._cloud.all('record')]
 
     def post(self, url, json):
         self._create('record', {'body': json})

@@ -8,7 +8,8 @@ import unittest
 from unittest import mock
 
 from quintupleo_power.environments import definition
-from quintupleo_power.environments import document
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import model
 from quintupleo_power.environments import schema
 
 ROLE = '''
@@ -27,7 +28,7 @@ def parse(text):
 class DefinitionTestCase(unittest.TestCase):
 
     def mistakes(self, text):
-        with self.assertRaises(document.DocumentError) as caught:
+        with self.assertRaises(errors.DefinitionError) as caught:
             parse(text)
         return str(caught.exception).splitlines()
 
@@ -43,7 +44,7 @@ class DefinitionTestCase(unittest.TestCase):
             (None, (), (), ()),
             (found.name, found.networks, found.routers, found.virtual_ips))
         self.assertEqual(
-            ('compute', definition.BAREMETAL, 1, 'tiny', (), 'bios', None),
+            ('compute', model.BAREMETAL, 1, 'tiny', (), 'bios', None),
             (role.name, role.kind, role.count, role.flavor.name, role.nics,
              role.boot_mode, role.image))
 
@@ -120,8 +121,8 @@ class DefinitionTestCase(unittest.TestCase):
               compute:
                 flavor: tiny
                 cuont: 3
-            ''', 'env.yaml, line 4: roles.compute.cuont: there is no such '
-            'key; is "count" meant?')
+            ''', 'env.yaml, line 4: roles.compute.cuont: unknown key; '
+            'is "count" meant?')
 
     def test_unknown_key_like_no_other(self):
         self.assert_mistake('roles: {}\nzzz: 1', 'line 2: zzz:',
@@ -148,11 +149,11 @@ class DefinitionTestCase(unittest.TestCase):
         self.assertEqual(2, len(found))
         self.assertIn('line 2: roles.one.count: -1 is out of range: it has '
                       'to be at least 0', found[0])
-        self.assertIn("line 3: roles.two.boot_mode: 'efi' is none of bios, "
+        self.assertIn("line 3: roles.two.boot_mode: 'efi' is not one of bios, "
                       'uefi', found[1])
 
     def test_no_yaml(self):
-        self.assert_mistake('roles: {\n', 'env.yaml, line 2: no YAML')
+        self.assert_mistake('roles: {\n', 'env.yaml, line 2: not YAML')
 
     def test_key_twice(self):
         self.assert_mistake(
@@ -190,7 +191,7 @@ class DefinitionTestCase(unittest.TestCase):
     def test_ipv6_mode(self):
         self.assert_mistake(
             'networks: {one: {subnets: [{cidr: 192.0.2.0/24, dhcp: true, '
-            'ipv6_mode: slaac}]}}\nroles: {}', 'is no IPv6 network')
+            'ipv6_mode: slaac}]}}\nroles: {}', 'is not an IPv6 network')
         self.assert_mistake(
             "networks: {one: {subnets: [{cidr: '2001:db8::/64', "
             'ipv6_mode: slaac}]}}\nroles: {}', 'dhcp: false')
@@ -245,7 +246,7 @@ class DefinitionTestCase(unittest.TestCase):
                             '198.51.100.9 is not in 192.0.2.0/24')
 
     def test_file_that_is_not_there(self):
-        with self.assertRaisesRegex(document.DocumentError,
+        with self.assertRaisesRegex(errors.DefinitionError,
                                     'cannot be read: No such file'):
             definition.load('/nonexistent')
 
@@ -266,7 +267,7 @@ class DefinitionTestCase(unittest.TestCase):
             path.write_text('roles: {a: {kind: server, image: x, flavor: y, '
                             'user_data: boot.sh}}')
             with self.assertRaisesRegex(
-                    document.DocumentError, 'line 1: roles.a.user_data: .*'
+                    errors.DefinitionError, 'line 1: roles.a.user_data: .*'
                     'boot.sh cannot be read: No such file'):
                 definition.load(path)
             (path.parent / 'boot.sh').write_text('#!/bin/sh')

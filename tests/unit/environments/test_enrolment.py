@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines of an environment become nodes of an Ironic."""
+"""Servers of an environment become nodes of an Ironic."""
 
 import unittest
 
@@ -7,8 +7,8 @@ from openstack import exceptions
 
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
-from quintupleo_power.environments import failures
-from quintupleo_power.environments import patience
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import retry
 from tests.unit.environments import fake_connection
 from tests.unit.environments import test_environment
 
@@ -81,13 +81,16 @@ class EnrolmentTestCase(test_environment.EnvironmentTestCase):
         self.create(FILE)
 
     def enroll(self, **options):
-        return self.environments().enroll('env', self.ironic, **options)
+        environments = self.environments()
+        return environments.enroll(environments.describe_nodes('env'),
+                                   self.ironic, **options)
 
     def outcomes(self):
         return {each.name: each.outcome for each in self.enroll()}
 
     def test_nodes(self):
-        compute, storage = self.environments().enroll('env', cloud='public')
+        compute, storage = self.environments().describe_nodes(
+            'env', 'public')
         server = self.server('env-compute-0')
         self.assertEqual({
             'quintupleo_server': server.id, 'quintupleo_cloud': 'public'},
@@ -108,13 +111,13 @@ class EnrolmentTestCase(test_environment.EnvironmentTestCase):
         self.assertEqual({'name': '/dev/vda'},
                          storage['properties']['root_device'])
         self.assertNotIn('resource_class', storage)
-        self.assertNotIn('quintupleo_cloud', self.environments().enroll(
-            'env')[0]['driver_info'])
+        compute, storage = self.environments().describe_nodes('env')
+        self.assertNotIn('quintupleo_cloud', compute['driver_info'])
 
     def test_disk_of_another_bus(self):
         image = self.cloud.find('image', 'quintupleo-empty-bios', True)
         image.properties['hw_disk_bus'] = 'scsi'
-        storage = self.environments().enroll('env')[1]
+        storage = self.environments().describe_nodes('env')[1]
         self.assertEqual({'name': '/dev/sda'},
                          storage['properties']['root_device'])
 
@@ -168,7 +171,7 @@ class EnrolmentTestCase(test_environment.EnvironmentTestCase):
     def test_ironic_is_away(self):
         self.ironic.faults = {1: (exceptions.ForbiddenException(
             'no', http_status=403), False)}
-        with self.assert_failure('no'):
+        with self.assert_failure('Ironic: no'):
             self.enroll()
 
 
@@ -177,6 +180,7 @@ class DirectTestCase(unittest.TestCase):
     def test_no_nodes(self):
         wanted = definition.parse('roles: {}')
         self.assertEqual([], enrolment.nodes(wanted, [], None))
-        self.assertEqual([], enrolment.Enrolment(
-            FakeIronic(), patience.Patience()).run([]))
-        self.assertTrue(issubclass(failures.Stopped, failures.Failure))
+        self.assertEqual([], enrolment.enroll([], FakeIronic(),
+                                              retry.Retrier()))
+        self.assertTrue(issubclass(errors.Cancelled,
+                                   errors.EnvironmentsError))

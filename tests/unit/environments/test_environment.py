@@ -11,13 +11,11 @@ from openstack import exceptions
 
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
-from quintupleo_power.environments import failures
-from quintupleo_power.environments import machines
-from quintupleo_power.environments import mark
-from quintupleo_power.environments import patience
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
-from quintupleo_power.environments import remover
+from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import openstacksdk
 from tests.unit.environments import fake_connection
 
@@ -76,8 +74,8 @@ class EnvironmentTestCase(unittest.TestCase):
         self.cloud = fake_cloud()
         self.before = set(self.cloud.things)
         for module, name, value in (
-                (machines, '_PAUSE', 0), (remover, '_PAUSE', 0),
-                (patience, '_WAIT', lambda retry_state: 0),
+                (retry, 'INTERVAL', 0),
+                (retry, '_BACKOFF', lambda retry_state: 0),
                 (openstacksdk, 'services',
                  lambda connection: connection.services)):
             patch = mock.patch.object(module, name, value)
@@ -126,7 +124,7 @@ class _Failure:
         return self
 
     def __exit__(self, kind, exc, trace):
-        self._test.assertIsInstance(exc, failures.Failure)
+        self._test.assertIsInstance(exc, errors.EnvironmentsError)
         for part in self._parts:
             self._test.assertIn(part, str(exc))
         return True
@@ -145,18 +143,18 @@ class CreateTestCase(EnvironmentTestCase):
         self.assertEqual(
             set(plan.items(parse())) - {'interface.edge.provision',
                                         'interface.edge.tenant'},
-            {each.key for each in made.found})
+            {each.key for each in made.resources})
 
-    def test_mark(self):
+    def test_ownership(self):
         self.create()
         for thing in self.added():
             if thing.kind == 'record' or thing.device_owner:
                 continue
             with self.subTest(thing.kind):
                 self.assertEqual('env', (
-                    mark.of_description(thing.description)
-                    or mark.of_metadata(thing.metadata)
-                    or mark.of_group_name(thing.name))[0])
+                    ownership.parse_description(thing.description)
+                    or ownership.parse_metadata(thing.metadata)
+                    or ownership.parse_group_name(thing.name))[0])
                 if thing.kind not in ('group', 'volume'):
                     self.assertIn('quintupleo=env', thing.tags)
 
@@ -305,7 +303,7 @@ class CreateTestCase(EnvironmentTestCase):
 
     def test_name_of_another_project(self):
         self.cloud.add('network', fake_connection.OTHER_PROJECT,
-                       name='env-provision', description=mark.description(
+                       name='env-provision', description=ownership.description(
                            'env', 'network.provision'))
         self.create()
         self.environments().delete('env')
@@ -325,12 +323,12 @@ class CreateTestCase(EnvironmentTestCase):
                                  exceptions.HttpException(
                                      'busy', http_status=code))
                         for number in range(2, 200, 5)}
-                    with mock.patch.object(patience, '_retry_after',
+                    with mock.patch.object(retry, '_retry_after',
                                            autospec=True, return_value=0):
                         made = self.create()
                     self.assertEqual(environment.COMPLETE, made.status)
-                    self.assertEqual(len(made.found), len(
-                        {each.key for each in made.found}))
+                    self.assertEqual(len(made.resources), len(
+                        {each.key for each in made.resources}))
 
     def test_refusal(self):
         self.cloud.faults = {4: (True, exceptions.ForbiddenException(
@@ -352,8 +350,8 @@ class CreateTestCase(EnvironmentTestCase):
                             made = self.create()
                             self.assertEqual(environment.COMPLETE,
                                              made.status)
-                            self.assertEqual(len(made.found), len(
-                                {each.key for each in made.found}))
+                            self.assertEqual(len(made.resources), len(
+                                {each.key for each in made.resources}))
                         self.environments().delete('env')
                         self.assertEqual([], self.added())
 
@@ -389,7 +387,7 @@ class CreateTestCase(EnvironmentTestCase):
 class ForecastTestCase(EnvironmentTestCase):
 
     def test_costs(self):
-        found = self.environments().forecast(parse(), 'env')
+        found = self.environments().preview(parse(), 'env')
         costs = {each.what: each.needed for each in found.costs}
         self.assertEqual(
             {'networks': 2, 'subnets': 3, 'routers': 1, 'ports': 12,
@@ -416,24 +414,24 @@ class ForecastTestCase(EnvironmentTestCase):
                 self.cloud.compute, 'get_limits', autospec=True,
                 side_effect=exceptions.ForbiddenException(
                     'no', http_status=403)):
-            found = self.environments().forecast(parse(), 'env')
+            found = self.environments().preview(parse(), 'env')
         self.assertEqual({None}, {each.used for each in found.costs
                                   if each.what == 'servers'})
 
     def test_of_what_is_there_already(self):
         self.create()
-        self.assertEqual([], self.environments().forecast(
+        self.assertEqual([], self.environments().preview(
             parse(), 'env').costs)
 
 
-class ChoicesTestCase(EnvironmentTestCase):
+class ResolverTestCase(EnvironmentTestCase):
 
     def test_all_that_the_cloud_lacks_is_told(self):
         with self.assert_failure(
                 'network "one": the host cloud has no network "absent"',
                 'role "a": the host cloud has no flavor "huge"',
                 'role "a": the host cloud has no key pair "mine"',
-                'there is no availability zone "closed"; there are nova',
+                'availability zone "closed" does not exist; there are nova',
                 'role "b": no flavor has 64 vcpus, 1 MiB of ram',
                 'no image "quintupleo-empty-uefi-lxc"',
                 'openstack quintupleo image create --iso <file> '
@@ -540,7 +538,7 @@ class ScaleTestCase(EnvironmentTestCase):
     def test_unknown(self):
         self.create(name='mine')
         with self.assert_failure(
-                'There is no environment "env" in this project; there are '
+                'Environment "env" does not exist in this project; it has '
                 'mine'):
             self.environments().scale('env', 'compute', 4)
 
@@ -558,7 +556,8 @@ class DeleteTestCase(EnvironmentTestCase):
         with mock.patch.object(
                 self.cloud.network, 'networks', autospec=True,
                 side_effect=lambda project_id: [self.cloud.add(
-                    'network', name='env-one', description=mark.description(
+                    'network', name='env-one',
+                    description=ownership.description(
                         'env', 'network.one'))]), \
                 self.assert_failure('grows again while it is removed'):
             self.environments().delete('env')
@@ -566,7 +565,7 @@ class DeleteTestCase(EnvironmentTestCase):
 
     def test_what_a_killed_run_asked_for_is_made_meanwhile(self):
         self.create()
-        with mock.patch.object(environment, '_FIRST_PATIENCE', 0), \
+        with mock.patch.object(environment, '_FIRST_TIMEOUT', 0), \
                 self.unseen('trunks', readings=1):
             self.environments().delete('env')
         self.assertEqual([], self.added())

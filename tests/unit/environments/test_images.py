@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images of a project: uploaded, kept, replaced."""
 
-import json
-import logging
 import os
 import tempfile
 import unittest
-from unittest import mock
 
 import openstack
-from openstackclient import shell
 import requests
 
+from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
 from quintupleo_power.host_cloud import images as host_cloud_images
 from tests.unit import host_cloud_fixture
@@ -51,14 +48,14 @@ class ImagesTestCase(unittest.TestCase):
                   'project_domain_name': 'Default'})
 
     def create(self, path=None, **kwargs):
-        return list(images.create_all(self.connect(), path or self.iso,
-                                      **kwargs))
+        return list(images.create_all(
+            self.connect(), images.Options(path or self.iso, **kwargs)))
 
     def outcomes(self, made):
         return {image.name: image.outcome for image in made}
 
     def error(self, *parts, **kwargs):
-        with self.assertRaises(images.ImageError) as caught:
+        with self.assertRaises(errors.ImageError) as caught:
             self.create(**kwargs)
         text = str(caught.exception)
         for part in parts:
@@ -86,7 +83,7 @@ class CreateTestCase(ImagesTestCase):
         self.assertEqual(4, len(self.glance.images))
 
     def test_network_first_images_are_made_on_request(self):
-        made = self.create(network_first_path=self.other_iso)
+        made = self.create(network_first_iso=self.other_iso)
         self.assertEqual(6, len(made))
         for mode in ('bios', 'uefi'):
             image = self.by_name(f'quintupleo-network-first-{mode}')
@@ -99,7 +96,7 @@ class CreateTestCase(ImagesTestCase):
 
     def test_images_of_a_hypervisor_type(self):
         for outcome in ('made', 'unchanged'):
-            made = self.create(network_first_path=self.other_iso,
+            made = self.create(network_first_iso=self.other_iso,
                                hypervisor_type='lxc')
             self.assertEqual(
                 ['quintupleo-empty-bios-lxc', 'quintupleo-empty-uefi-lxc',
@@ -114,17 +111,17 @@ class CreateTestCase(ImagesTestCase):
                          self.by_name('quintupleo-rescue-bios'))
 
     def test_replaced_network_first_image_is_kept(self):
-        self.create(network_first_path=self.iso)
+        self.create(network_first_iso=self.iso)
         old = self.by_name('quintupleo-network-first-bios')['id']
-        self.create(network_first_path=self.other_iso, replace=True)
+        self.create(network_first_iso=self.other_iso, replace=True)
         new = self.by_name('quintupleo-network-first-bios')['id']
         self.assertNotEqual(old, new)
         self.assertEqual(f'quintupleo-network-first-bios-until-{new}',
                          self.glance.images[old]['name'])
 
     def test_network_first_iso_that_is_none(self):
-        self.error('disk.img is no ISO 9660 image',
-                   network_first_path=self.no_iso)
+        self.error('disk.img is not an ISO 9660 image',
+                   network_first_iso=self.no_iso)
 
     def test_result_tells_what_each_is_for(self):
         for image in self.create(prefix='lab'):
@@ -242,7 +239,7 @@ class ErrorTestCase(ImagesTestCase):
         self.assertEqual({}, self.glance.images)
 
     def test_file_that_is_no_iso(self):
-        self.error('is no ISO 9660 image', path=self.no_iso)
+        self.error('is not an ISO 9660 image', path=self.no_iso)
         self.assertEqual({}, self.glance.images)
 
     def test_forbidden(self):
@@ -261,71 +258,4 @@ class ErrorTestCase(ImagesTestCase):
                          requests.exceptions.ConnectionError('gone'))
         self.error("'quintupleo-rescue-bios' could not be made",
                    'Unable to establish connection')
-        self.assertEqual({}, self.glance.images)
-
-
-class CommandTestCase(ImagesTestCase):
-    """The whole way from the command line."""
-
-    def setUp(self):
-        super().setUp()
-        # The client shows errors by its logger, and the set-up of Ironic's
-        # database for another test may have switched that off.
-        for logger in logging.root.manager.loggerDict.values():
-            logger.disabled = False
-
-    def run_command(self, *words):
-        environment = {
-            'OS_AUTH_URL': host_cloud_fixture.AUTH_URL,
-            'OS_USERNAME': 'operator', 'OS_PROJECT_NAME': 'machines',
-            'OS_PASSWORD': host_cloud_fixture.SECRET,
-            'OS_USER_DOMAIN_NAME': 'Default', 'HOME': '/nowhere',
-            'OS_PROJECT_DOMAIN_NAME': 'Default',
-            'PATH': os.environ['PATH']}
-        out, err = tempfile.TemporaryFile('w+'), tempfile.TemporaryFile('w+')
-        with mock.patch.dict(os.environ, environment, clear=True), \
-                mock.patch('sys.stdout', out), mock.patch('sys.stderr', err):
-            code = shell.main(['quintupleo', 'image', 'create', *words])
-        texts = []
-        for stream in (out, err):
-            stream.seek(0)
-            texts.append(stream.read())
-            stream.close()
-        return code, *texts
-
-    def test_json(self):
-        code, out, err = self.run_command('--iso', self.iso, '-f', 'json')
-        self.assertEqual(0, code, err)
-        self.assertEqual(
-            [{'Name': 'quintupleo-rescue-bios', 'Boot Mode': 'bios',
-              'Purpose': 'rescue', 'Outcome': 'made',
-              'ID': self.by_name('quintupleo-rescue-bios')['id']}],
-            json.loads(out)[:1])
-
-    def test_options(self):
-        code, out, err = self.run_command(
-            '--iso', self.iso, '--boot-mode', 'uefi', '--prefix', 'lab',
-            '--network-first-iso', self.other_iso)
-        self.assertEqual(0, code, err)
-        self.assertEqual({'lab-rescue-uefi', 'lab-empty-uefi',
-                          'lab-network-first-uefi'},
-                         {image['name']
-                          for image in self.glance.images.values()})
-
-    def test_replace(self):
-        self.run_command('--iso', self.iso)
-        code, out, err = self.run_command('--iso', self.other_iso,
-                                          '--replace')
-        self.assertEqual(0, code, err)
-        self.assertIn('replaced', out)
-
-    def test_error_is_one_sentence_and_no_success(self):
-        code, _out, err = self.run_command('--iso', '/nowhere.iso')
-        self.assertNotEqual(0, code)
-        self.assertIn('/nowhere.iso cannot be read', err)
-        self.assertNotIn('Traceback', err)
-
-    def test_iso_is_required(self):
-        with self.assertRaises(SystemExit):
-            self.run_command()
         self.assertEqual({}, self.glance.images)

@@ -14,19 +14,19 @@ from keystoneauth1 import session
 from openstack import connection as sdk_connection
 
 from quintupleo_power.environments import inventory
-from quintupleo_power.environments import osc
-from quintupleo_power.environments import patience
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power import virtual_media
+from quintupleo_power.media import virtual_media
+from quintupleo_power.osc import common
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit.interfaces import test_network
+from tests.unit.media import test_virtual_media
 from tests.unit import socket_cloud
-from tests.unit import test_virtual_media
 
 Page = host_cloud_fixture.Page
 # An ingress, a proxy that knows no such method, and those that say yes.
@@ -271,7 +271,7 @@ class CommandsTestCase(SocketTestCase):
 
     def setUp(self):
         super().setUp()
-        patcher = mock.patch.object(patience, '_WAIT', lambda retry_state: 0)
+        patcher = mock.patch.object(retry, '_BACKOFF', lambda retry_state: 0)
         patcher.start()
         self.addCleanup(patcher.stop)
         self.sdk = sdk_connection.Connection(session=session.Session(
@@ -283,7 +283,7 @@ class CommandsTestCase(SocketTestCase):
             client_manager=types.SimpleNamespace(sdk_connection=self.sdk))
 
     def remove(self, found):
-        with osc._environments(self.app, None) as environments:
+        with common.environments(self.app, None) as environments:
             environments._remover.remove([found], mock.Mock())
 
     def test_what_is_removed_is_gone(self):
@@ -291,12 +291,12 @@ class CommandsTestCase(SocketTestCase):
             with self.subTest(page=page):
                 port = self.host_cloud.add_neutron_port()
                 self.host_cloud.fail('DELETE', '/ports/', page)
-                self.remove(inventory.Found(plan.key(
+                self.remove(inventory.Resource(plan.key(
                     plan.PORT, 'compute', 0, 0), port['id'], None))
                 self.assertNotIn(port['id'], self.host_cloud.neutron_ports)
 
     def test_what_is_gone_is_removed(self):
-        self.remove(inventory.Found(
+        self.remove(inventory.Resource(
             plan.key(plan.PORT, 'compute', 0, 0), 'x', None))
 
     def test_volumes_of_a_cloud_that_is_away_are_not_none(self):

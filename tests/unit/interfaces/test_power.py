@@ -12,13 +12,13 @@ from ironic.common import states
 from ironic.conductor import utils
 import requests
 
-from quintupleo_power import boot_device
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.interfaces import power
+from quintupleo_power.node import boot_device
 from quintupleo_power import transitions
 from tests.unit import base
 from tests.unit import host_cloud_fixture

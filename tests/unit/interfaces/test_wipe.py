@@ -11,8 +11,8 @@ from ironic.common import states
 from ironic.conductor import cleaning
 from ironic import objects
 
-from quintupleo_power import disks
 from quintupleo_power.node import pending_request
+from quintupleo_power.rebuild import disk_steps
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 from tests.unit import host_cloud_fixture
@@ -491,7 +491,7 @@ class RebuildTestCase(WipeTestCase):
     def test_further_members_go_with_it(self):
         members = {'imageRef': self.server.image, 'user_data': 'IyEvYmluL3No'}
         with self.acquire() as task:
-            disks.rebuild(task, 'deploy', lambda *_: members)
+            disk_steps.rebuild(task, 'deploy', lambda *_: members)
         body = next(json.loads(body) for body in self.host_cloud.bodies
                     if '"rebuild"' in body)
         self.assertEqual({'rebuild': members}, body)
@@ -503,7 +503,7 @@ class RebuildTestCase(WipeTestCase):
         self.set_server('rescued', RUNNING)
         with self.acquire() as task:
             error = self.assertRaises(
-                exception.DriverOperationError, disks.rebuild, task,
+                exception.DriverOperationError, disk_steps.rebuild, task,
                 'deploy', refuse)
         self.assert_says(error, 'is not fit')
         self.assert_sent()

@@ -9,6 +9,7 @@ import sys
 import threading
 
 import pytest
+import yaml
 
 from onebox import ironic
 from onebox import progress
@@ -247,3 +248,15 @@ def test_sigterm_lets_tests_undo(tmp_path, swallows):
     # Where a test has kept the exception to itself it is pytest's own code.
     assert process.returncode == (2 if swallows else 128 + signal.SIGTERM)
     assert 'undone' in rest and 'never' not in rest
+
+
+def test_hooks_of_pre_commit_are_those_of_lint():
+    path = testing.REPOSITORY / '.pre-commit-config.yaml'
+    repository, = yaml.safe_load(path.read_text())['repos']
+    hooks = repository['hooks']
+
+    assert [hook['entry'] for hook in hooks] == [
+        command for command, _files in testing.CHECKS]
+    assert {version for hook in hooks
+            for version in hook.get('additional_dependencies', ())} == {
+                *testing.LINTERS}

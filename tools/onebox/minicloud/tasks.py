@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import dataclasses
+import graphlib
 import typing
 
 from onebox import processes
@@ -28,18 +29,15 @@ def in_order(tasks):
 
     :raises: ValueError when they need each other in a circle.
     """
-    waiting = {task.name: task for task in tasks}
-    ordered = []
-    while waiting:
-        ready = [task for task in waiting.values()
-                 if not any(name in waiting for name in task.after)]
-        if not ready:
-            raise ValueError('These need each other: %s'
-                             % ', '.join(sorted(waiting)))
-        ordered += ready
-        for task in ready:
-            del waiting[task.name]
-    return ordered
+    by_name = {task.name: task for task in tasks}
+    graph = graphlib.TopologicalSorter({
+        task.name: [name for name in task.after if name in by_name]
+        for task in tasks})
+    try:
+        return [by_name[name] for name in graph.static_order()]
+    except graphlib.CycleError as exc:
+        raise ValueError('These need each other: %s'
+                         % ', '.join(sorted(set(exc.args[1]))))
 
 
 def run(tasks, stage, workers=16):

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cloud that is checked, or why there is none."""
+
+from collections import abc
+
+import openstack
+
+from quintupleo_power.environments import errors as env_errors
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import connection as host_connection
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import service
+
+
+class Cloud:
+    """A cloud, as openstacksdk and the driver use it."""
+
+    def __init__(self, connection: openstack.connection.Connection,
+                 title: str, compute: service.Service,
+                 *others: service.Service):
+        """Use services.
+
+        :param title: the cloud's name in messages.
+        :param others: those of images, block storage and networks, as
+            :func:`host_cloud.connection.services` returns them.
+        """
+        self.connection = connection
+        self.compute = compute
+        self.host = cloud.HostCloud(title, compute, *others)
+        self.project = cloud_info.CloudInfo(compute, *others)
+
+
+class NoCloud:
+    """A cloud that cannot be used; its sign-in raises the reason."""
+
+    connection = compute = host = None
+
+    def __init__(self, reason: Exception):
+        self.project = self
+        self._reason = reason
+
+    def sign_in(self):
+        """Raise the reason."""
+        raise self._reason
+
+
+def of_conductor() -> Cloud | NoCloud:
+    """Return the cloud of section [quintupleo]."""
+    try:
+        entered = host_connection.access(host_connection.Credentials())
+        return Cloud(openstacksdk.connect(entered),
+                     *host_connection.services(entered))
+    except (errors.HostCloudError, *env_errors.CLOUD_ERRORS) as exc:
+        return NoCloud(exc)
+
+
+def of_user(connect: abc.Callable[[], openstack.connection.Connection]
+            ) -> Cloud | NoCloud:
+    """Return the cloud that the client's options name."""
+    try:
+        connection = connect()
+        return Cloud(connection,
+                     *host_connection.services(openstacksdk.access(connection)))
+    except env_errors.CLOUD_ERRORS as exc:
+        return NoCloud(errors.CloudMisconfigured(
+            f'No usable cloud is named: {env_errors.explain(exc)}'))

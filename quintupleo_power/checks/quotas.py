@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the project's quota allows one more server, and its flavor fits."""
+
+from collections import abc
+import functools
+
+from quintupleo_power.checks import access
+from quintupleo_power.checks import results
+from quintupleo_power.environments import quota
+from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import flavors
+
+FLAVOR = 'flavor'
+_IMAGES = 'images'
+_WANTED = ('servers', 'vcpus', 'ram (MiB)', 'ports', 'networks', _IMAGES)
+
+# What Ironic's agent needs for a ramdisk of the usual size, in MiB.
+AGENT_RAM = 2048
+
+
+def checks(project: cloud_info.CloudInfo,
+           read_quota: abc.Callable[[], dict],
+           flavor: str | None = None) -> abc.Iterator[results.Check]:
+    """Yield the checks of what the project's quota still allows.
+
+    :param read_quota: returns what :func:`quota.read` does.
+    :param flavor: identifier or name of the flavor of a server to be made.
+    """
+    if flavor:
+        yield results.Check(FLAVOR, lambda facts: project.flavor(flavor),
+                            judge_flavor, (access.COMPUTE,))
+    usage: dict = {}
+
+    def read(facts, what):
+        if not usage:
+            usage.update(read_quota())
+            images = project.image_usage()
+            if images:
+                usage[_IMAGES] = images
+        return quota.compare({what: _needed(what, facts.get(FLAVOR))},
+                             usage)[0]
+
+    for what in _WANTED:
+        yield results.Check(
+            f'quota: {what}', functools.partial(read, what=what),
+            lambda cost: _judge_quota(cost, is_wanted=bool(flavor)),
+            (access.CREDENTIALS, *([FLAVOR] if flavor else ())))
+
+
+def _needed(what, flavor):
+    """Return what one more server takes."""
+    if flavor is None:
+        return 1
+    return {'vcpus': flavor.vcpus, 'ram (MiB)': flavor.ram}.get(what, 1)
+
+
+def judge_flavor(flavor: flavors.Flavor) -> results.Verdict:
+    """Judge whether Ironic can deploy servers of a flavor."""
+    found = (f'{flavor.name}: {flavor.vcpus} vcpus, {flavor.ram} MiB of '
+             f'memory, {flavor.disk} GiB of disk')
+    if flavor.ram < AGENT_RAM:
+        return results.warned(
+            f'{found}: the usual ramdisks of the agent need {AGENT_RAM} MiB',
+            'use a larger flavor, or a smaller ramdisk')
+    return results.passed(found)
+
+
+def _judge_quota(cost, is_wanted):
+    # A project may be full where no server is to be made.
+    if cost.used is None:
+        return results.warned('not reported by this cloud',
+                              f'see that there are enough {cost.what}')
+    if cost.limit is None:
+        return results.passed(f'{cost.used} in use, no limit')
+    found = f'{cost.used} of {cost.limit} in use'
+    if cost.suffices:
+        return results.passed(found)
+    advice = ("delete what is not needed, or ask the host cloud's operator "
+              f'for a larger quota of {cost.what}')
+    if is_wanted:
+        return results.failed(f'{found}, and {cost.needed} more are needed',
+                              advice)
+    if not cost.limit:
+        return results.failed(found, advice)
+    return results.warned(found, advice)

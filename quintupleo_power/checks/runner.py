@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All checks in their order, for one cloud."""
+
+from collections import abc
+import dataclasses
+
+from oslo_config import cfg
+
+from quintupleo_power.checks import access
+from quintupleo_power.checks import clouds
+from quintupleo_power.checks import conductor
+from quintupleo_power.checks import images
+from quintupleo_power.checks import networks
+from quintupleo_power.checks import permissions
+from quintupleo_power.checks import quotas
+from quintupleo_power.checks import results
+from quintupleo_power.checks import servers
+from quintupleo_power.checks import trial as trials
+from quintupleo_power.environments import errors as env_errors
+from quintupleo_power.environments import ownership
+from quintupleo_power.environments import quota
+from quintupleo_power.environments import retry
+from quintupleo_power.host_cloud import errors
+from quintupleo_power import transitions
+
+# Seconds for which a request that reads a quota is tried again.
+_PATIENCE = 10
+
+_ASK = ("ask the host cloud's operator, who finds the request in the "
+        'logs by its time')
+# The special kinds come before those that they are of.
+_ADVICE = {
+    errors.AuthenticationFailed:
+        'correct the credentials, or have new ones made',
+    errors.CloudMisconfigured:
+        'correct the entry of clouds.yaml that --os-cloud names, or section '
+        '[quintupleo] of the file that --config-file names',
+    errors.CloudUnreachable:
+        'check the address, and the network and firewalls on the way to it',
+    errors.Forbidden:
+        "use credentials of a project's member, or ask the host cloud's "
+        'operator for that right',
+    errors.TooManyRequests: 'try again later, and ask less often',
+    errors.NotFound: 'check the name or UUID, and the project',
+    errors.NotUnique: 'use the UUID',
+    errors.ServerError: 'try again later; ' + _ASK,
+    errors.UnsuitableImage:
+        'make images with "openstack quintupleo image create"',
+    errors.ActionFailed:
+        "ask the host cloud's operator, whom the compute host's log tells "
+        'more',
+    errors.ActionTimeout: 'give a longer --timeout',
+    env_errors.EnvironmentsError:
+        "see to what it says, or ask the host cloud's operator for the right",
+}
+_ERRORS = (errors.HostCloudError, env_errors.EnvironmentsError,
+           transitions.Refused, *env_errors.CLOUD_ERRORS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Wishes:
+    """What is to be checked beside the cloud itself.
+
+    :ivar flavor: identifier or name of the servers' flavor, or None.
+    :ivar servers: UUIDs or names of servers.
+    :ivar networks: UUIDs or names of networks.
+    :ivar environments: names of environments, whose servers are checked.
+    """
+
+    flavor: str | None = None
+    servers: abc.Sequence[str] = ()
+    networks: abc.Sequence[str] = ()
+    environments: abc.Sequence[str] = ()
+
+
+def run(target: clouds.Cloud | clouds.NoCloud, wishes: Wishes,
+        settings: cfg.ConfigOpts | None = None,
+        trial: trials.Trial | None = None) -> abc.Iterator[results.Finding]:
+    """Check a cloud.
+
+    :param settings: configuration of a conductor, to check that, too.
+    :param trial: None to change nothing.
+    """
+    facts: dict = {}
+    return run_checks(_checks(target, wishes, settings, trial, facts), facts)
+
+
+def run_checks(checks: abc.Iterable[results.Check], facts: dict
+               ) -> abc.Iterator[results.Finding]:
+    """Make checks; a check that fails skips those that need it.
+
+    :param facts: gets what was read, by the checks' names.
+    """
+    lacking = set()
+    for check in checks:
+        missing = [name for name in check.needs if name in lacking]
+        verdict = (results.Verdict(results.SKIPPED,
+                                   f'needs {" and ".join(missing)}')
+                   if missing else _judge(check, facts))
+        if verdict.result in (results.FAIL, results.SKIPPED):
+            lacking.add(check.name)
+        yield results.Finding(check.name, verdict)
+
+
+def _judge(check, facts):
+    try:
+        facts[check.name] = check.read(facts)
+    except _ERRORS as exc:
+        return _judge_error(exc)
+    return check.judge(facts[check.name])
+
+
+def _judge_error(exc):
+    if isinstance(exc, env_errors.CLOUD_ERRORS):
+        return results.failed(f'The host cloud: {env_errors.explain(exc)}',
+                              _ASK)
+    # The texts of failures have a line for each thing that is wrong.
+    return results.failed('; '.join(str(exc).splitlines()), next(
+        (advice for kind, advice in _ADVICE.items() if isinstance(exc, kind)),
+        _ASK))
+
+
+def _checks(target, wishes, settings, trial, facts):
+    project = target.project
+    if settings:
+        yield from conductor.checks(settings)
+    yield from access.checks(project)
+    yield from images.checks(project)
+    yield from quotas.checks(project, lambda: quota.read(
+        target.connection, retry.Retrier(timeout=_PATIENCE)),
+        wishes.flavor)
+    if trial:
+        yield from trial.checks()
+    else:
+        yield permissions.rescue_check(project)
+    # What the trial has made is a proof, too.
+    yield from permissions.port_checks(project)
+    for reference in wishes.networks:
+        yield from networks.checks(project, reference)
+    for reference in wishes.servers:
+        yield from servers.checks(project, target.host, reference)
+    for name in wishes.environments:
+        check = _environment_check(project, name)
+        yield check
+        for server in facts.get(check.name, ()):
+            yield from servers.checks(project, target.host, server.id,
+                                      server.name)
+    if trial:
+        yield trial.removal()
+
+
+def _environment_check(project, name):
+    return results.Check(
+        f'environment {name}',
+        lambda facts: project.tagged_servers(ownership.tag(name)),
+        _judge_environment, (access.COMPUTE,))
+
+
+def _judge_environment(found):
+    if found:
+        return results.passed(f'{len(found)} servers')
+    return results.failed(
+        'this project has no server of it',
+        'check the name with "openstack quintupleo environment list"')

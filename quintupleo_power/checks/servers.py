@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether Ironic can use a server as a node."""
+
+from collections import abc
+
+from oslo_config import cfg
+
+from quintupleo_power.checks import access
+from quintupleo_power.checks import images
+from quintupleo_power.checks import quotas
+from quintupleo_power.checks import results
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import consoles
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images as host_images
+from quintupleo_power.host_cloud import ports as host_ports
+from quintupleo_power.host_cloud import servers
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+_ANOTHER_PORT = ('make a port with --mac-address 52:54:00:... and '
+                 '--disable-port-security, and give the server that one')
+
+
+def checks(project: cloud_info.CloudInfo, host: cloud.HostCloud,
+           reference: str, title: str | None = None) -> list[results.Check]:
+    """Return the checks of a server.
+
+    :param reference: the server's UUID or name.
+    :param title: the server's name in the results, instead of the reference.
+    """
+    name = f'server {title or reference}'
+    need = (name,)
+    return [
+        results.Check(name, lambda facts: host.servers.get(reference),
+                      _judge_server, (access.COMPUTE,)),
+        results.Check(f'{name}: network boot',
+                      lambda facts: _network_boot(host, facts[name]),
+                      _judge_network_boot, (name, access.IMAGES)),
+        results.Check(f'{name}: flavor', lambda facts: (
+            host.capabilities.flavor(facts[name]),
+            _root_disk(host.capabilities, facts[name])), _judge_flavor, need),
+        results.Check(f'{name}: clean shutdown', lambda facts: (
+            facts[name].image_id is not None,
+            host.capabilities.shutdown_timeout(facts[name])),
+            _judge_shutdown, need),
+        results.Check(f'{name}: MAC addresses', lambda facts: project.ports(
+            facts[name].id), _judge_macs, (name, access.NETWORKS)),
+        results.Check(f'{name}: port security', lambda facts: project.ports(
+            facts[name].id), _judge_security, (name, access.NETWORKS)),
+        console_check(host, name, lambda facts: facts[name])]
+
+
+def console_check(host: cloud.HostCloud, name: str,
+                  server: abc.Callable[[dict], servers.Server]
+                  ) -> results.Check:
+    """Return the check of a server's consoles.
+
+    :param name: name of the check that has read the server.
+    :param server: function from what was read to the server.
+    """
+    return results.Check(f'{name}: console', lambda facts: _console_types(
+        host, server(facts)), _judge_consoles, (name,))
+
+
+def _network_boot(host, server):
+    """Return (what keeps it from being rescued, its boot mode, the image).
+
+    A network-first server, which is not rescued, has None.
+    """
+    if server.network_first:
+        return None
+    obstacle = host.capabilities.rescue_obstacle(server)
+    if obstacle:
+        return obstacle, None, None
+    mode = host.capabilities.boot_mode(server)
+    image = host.images.find_rescue_image(CONF[GROUP][
+        f'rescue_image_{mode or host_images.BIOS}'])
+    return None, mode, image
+
+
+def _root_disk(capabilities, server):
+    return capabilities.root_disk(server, capabilities.flavor(server))
+
+
+def _console_types(host, server):
+    """Return the types of console that there are, None if none can be had.
+
+    Nova makes a token for each, which runs out by itself.
+    """
+    if server.state.power_state != transitions.PowerState.RUNNING:
+        return None
+    found = []
+    for console_type in consoles.PROTOCOLS:
+        try:
+            host.consoles.url(server, console_type)
+        except errors.NotOffered:
+            continue
+        except errors.NotFound:
+            return None
+        found.append(console_type)
+    return found
+
+
+def _judge_server(server):
+    refusal = transitions.refusal(server.state)
+    if refusal:
+        return results.failed(*map(str.strip, refusal.split(':', 1)))
+    if server.state.vm_state == 'error':
+        return results.failed(
+            f'{server.status}: {server.fault or "it does not say why"}',
+            'run "openstack server reboot --hard", or make it again')
+    if server.locked:
+        return results.warned(
+            f'{server.status}, and locked'
+            + (f': {server.locked_reason}' if server.locked_reason else ''),
+            'run "openstack server unlock": a lock stops the driver, too')
+    return results.passed(server.status)
+
+
+def _judge_network_boot(read):
+    if read is None:
+        return results.passed('a network-first server')
+    obstacle, boot_mode, image = read
+    if obstacle:
+        return results.failed(*map(str.strip, obstacle.split(':', 1)))
+    if boot_mode is None:
+        return results.warned(
+            'nothing shows its boot mode',
+            'set the capability boot_mode of its node')
+    return results.passed(f'by {boot_mode}, with image {image}')
+
+
+def _judge_flavor(read):
+    flavor, disk = read
+    if disk == 0:
+        return results.failed(
+            f'{flavor.name} has a disk of 0 GiB: no system fits on it',
+            'resize the server to a flavor with a disk, or boot it from a '
+            'volume')
+    return quotas.judge_flavor(flavor)
+
+
+def _judge_shutdown(read):
+    has_image, timeout = read
+    if timeout == 0:
+        return results.passed('os_shutdown_timeout=0: a power off is a cut')
+    seconds = images.shutdown(timeout)
+    return results.warned(
+        f'a power off, and a network boot while it runs, takes up to '
+        f'{seconds} s' + ('' if has_image else
+                          ', unless the image of its volume says otherwise'),
+        'make the server from an image with os_shutdown_timeout=0')
+
+
+def _judge_macs(ports):
+    if not ports:
+        return results.failed('it has no network card', _ANOTHER_PORT)
+    ignored = [port.mac for port in ports
+               if host_ports.is_ignored(port.mac)]
+    if not ignored:
+        return results.passed(', '.join(port.mac for port in ports))
+    found = f'the agent passes over {", ".join(ignored)}'
+    if len(ignored) == len(ports):
+        return results.failed(f'{found}: no card is left', _ANOTHER_PORT)
+    return results.warned(found, f'boot from another card, or {_ANOTHER_PORT}')
+
+
+def _judge_security(ports):
+    if not ports:
+        return results.Verdict(results.SKIPPED, 'it has no network card')
+    filtered = [port for port in ports if port.security]
+    advice = '; '.join(
+        'run "openstack port set --no-security-group '
+        f'--disable-port-security {port.id}"' for port in filtered)
+    text = 'Neutron filters what goes through ' + ', '.join(
+        port.mac for port in filtered)
+    if len(filtered) == len(ports):
+        return results.failed(
+            f"{text}: Ironic's DHCP does not come through", advice)
+    if filtered:
+        return results.warned(text, f'boot from another card, or {advice}')
+    if any(port.security is None for port in ports):
+        return results.warned(
+            'Neutron does not report whether it filters',
+            "ask the host cloud's operator whether Ironic's DHCP server "
+            'reaches these ports')
+    return results.passed('off')
+
+
+def _judge_consoles(types):
+    if types is None:
+        return results.warned('it has none as things stand',
+                              'power the server on and try again')
+    if consoles.DEFAULT in types:
+        return results.passed(', '.join(types))
+    if types:
+        return results.warned(
+            f'{", ".join(types)}, and no {consoles.DEFAULT}',
+            'set driver_info/quintupleo_console_type of the nodes to '
+            f'{types[0]}')
+    return results.warned(
+        'the host cloud offers none',
+        'use no-console as console_interface, and the console_log of the '
+        'vendor passthru')

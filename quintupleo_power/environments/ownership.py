@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tags, metadata, descriptions and names that say what an environment owns.
+
+Each holds the environment's name and the key of the resource in its plan. It
+is part of the request that makes the resource: nothing that an interrupted
+command made is without it.
+"""
+
+import re
+
+# In metadata of servers, volumes and images.
+ENVIRONMENT = 'quintupleo_environment'
+KEY = 'quintupleo_key'
+# In a server's metadata once it is as its role wants it. What happens to it
+# later is the user's affair.
+MADE = 'quintupleo_made'
+
+_DESCRIPTION = re.compile(r'quintupleo environment (?P<environment>\S+): '
+                          r'(?P<key>\S+)')
+_GROUP = re.compile(r'quintupleo:(?P<environment>[^:]+):(?P<key>.+)')
+
+
+def tag(environment):
+    """Return the tag of resources, for searches."""
+    return f'quintupleo={environment}'
+
+
+def metadata(environment, key):
+    """Return the metadata of a server or a volume."""
+    return {ENVIRONMENT: environment, KEY: key}
+
+
+def description(environment, key):
+    """Return the description of a resource of Neutron.
+
+    Tags would need a second request.
+    """
+    return f'quintupleo environment {environment}: {key}'
+
+
+def group_name(environment, key):
+    """Return the name of a server group, which has no metadata."""
+    return f'quintupleo:{environment}:{key}'
+
+
+def name(environment, key):
+    """Return the name of a resource, for users."""
+    return '-'.join([environment, *key.split('.')[1:]])
+
+
+def parse_metadata(found):
+    """Return (environment, key) of metadata, or None."""
+    found = found or {}
+    if ENVIRONMENT in found and KEY in found:
+        return found[ENVIRONMENT], found[KEY]
+    return None
+
+
+def parse_description(found):
+    """Return (environment, key) of a description in Neutron, or None."""
+    return _parse(_DESCRIPTION, found)
+
+
+def parse_group_name(found):
+    """Return (environment, key) of the name of a server group, or None."""
+    return _parse(_GROUP, found)
+
+
+def _parse(pattern, text):
+    match = pattern.fullmatch(text or '')
+    return match and (match['environment'], match['key'])

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the flavors, images, networks and others that a definition names.
+
+All of them are looked up, and all mistakes are reported, before anything is
+created.
+"""
+
+import dataclasses
+import functools
+
+from openstack import exceptions
+
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import inventory
+from quintupleo_power.environments import model
+
+# Nova's image property that its scheduler compares with a host's hypervisor.
+HYPERVISOR_TYPE = 'img_hv_type'
+_FIRMWARE = 'hw_firmware_type'
+# Neutron's extension by which Nova knows that a port has no address on
+# purpose.
+_WITHOUT_ADDRESS = 'ip_allocation'
+
+
+@dataclasses.dataclass
+class Resolved:
+    """What the names in a definition stand for, as openstacksdk's resources.
+
+    :ivar flavors: by role.
+    :ivar images: by role.
+    :ivar networks: networks that exist, by their name in the file.
+    :ivar ids: UUIDs of images of disks, external networks and security
+        groups, by ('image', 'network' or 'security group', name).
+    """
+
+    flavors: dict = dataclasses.field(default_factory=dict)
+    images: dict = dataclasses.field(default_factory=dict)
+    networks: dict = dataclasses.field(default_factory=dict)
+    ids: dict = dataclasses.field(default_factory=dict)
+
+    def has_port_security(self, nic, network):
+        """Return whether Neutron filters what a NIC sends.
+
+        :param nic: the :class:`model.Nic` or :class:`model.Port`.
+        :param network: its :class:`model.Network`.
+        """
+        if nic.port_security is not None:
+            return nic.port_security
+        if network.existing is None:
+            return network.port_security
+        return self.networks[network.name].is_port_security_enabled is not (
+            False)
+
+
+def empty_image(role):
+    """Return the name of the image of servers without an operating system."""
+    return '-'.join(filter(None, (
+        'quintupleo-empty', role.boot_mode, role.hypervisor_type)))
+
+
+def resolve(connection, retrier, definition):
+    """Return the :class:`Resolved` of a definition.
+
+    :raises: EnvironmentsError with a line for each thing that the cloud does
+        not have, or that does not fit.
+    """
+    resolver = _Resolver(connection, retrier, definition)
+    resolver.run()
+    if resolver.problems:
+        raise errors.EnvironmentsError(
+            '\n'.join(dict.fromkeys(resolver.problems)))
+    return resolver.resolved
+
+
+# By what it is: service, function and the command that lists them.
+_FINDERS = {
+    'image': ('image', 'find_image', 'openstack image list'),
+    'network': ('network', 'find_network', 'openstack network list'),
+    'security group': ('network', 'find_security_group',
+                       'openstack security group list'),
+    'key pair': ('compute', 'find_keypair', 'openstack keypair list'),
+    'volume type': ('block_storage', 'find_type',
+                    'openstack volume type list'),
+}
+
+
+class _Resolver:
+    def __init__(self, connection, retrier, definition):
+        self.problems = []
+        self.resolved = Resolved()
+        self._connection = connection
+        self._call = retrier.call
+        self._definition = definition
+        self._known = {}
+
+    def run(self):
+        for network in self._definition.networks:
+            if network.existing is not None:
+                self.resolved.networks[network.name] = self._find(
+                    'network', network.existing, f'network "{network.name}"')
+        for role in self._definition.roles:
+            self._role(role, f'role "{role.name}"')
+        for name, where in self._external_networks():
+            if name is not None:
+                self._find_id('network', name, where)
+
+    def _external_networks(self):
+        """Yield the names of external networks, and what names them."""
+        for router in self._definition.routers:
+            yield router.external_network, f'router "{router.name}"'
+        for each in (*self._definition.virtual_ips, *self._definition.ports):
+            yield each.floating_ip, f'"{each.name}"'
+        for role in self._definition.roles:
+            for nic in role.nics:
+                yield nic.floating_ip, f'role "{role.name}"'
+
+    def _role(self, role, where):
+        flavor = self._flavor(role, where)
+        image = self._image(role, where)
+        self.resolved.flavors[role.name] = flavor
+        self.resolved.images[role.name] = image
+        if flavor and image:
+            self._check_size(role, where, flavor, image)
+        if role.key_name:
+            self._find('key pair', role.key_name, where)
+        if role.availability_zone:
+            self._check_availability_zone(role.availability_zone, where)
+        self._volumes(role, where)
+        for nic in role.nics:
+            self._check_addresses(nic, where)
+            for name in nic.security_groups:
+                self._find_id('security group', name, where)
+
+    def _check_addresses(self, nic, where):
+        """Refuse a port without an address where Nova does not take it."""
+        network = next(each for each in self._definition.networks
+                       if each.name == nic.network)
+        if network.existing is not None or network.subnets:
+            return
+        if _WITHOUT_ADDRESS not in self._extensions:
+            self.problems.append(
+                f'{where}: network "{network.name}" has no subnets, and in '
+                'this cloud Nova takes only ports with an address: add a '
+                'subnet; "fixed_ip: release" gives its addresses back once '
+                'the servers are built')
+
+    @functools.cached_property
+    def _extensions(self):
+        return {each.alias for each in self._call(lambda: list(
+            self._connection.network.extensions()))}
+
+    def _volumes(self, role, where):
+        disks = [*filter(None, [role.root_volume]), *role.disks]
+        if disks and not inventory.has_volumes(self._connection):
+            self.problems.append(
+                f'{where} has volumes, and this cloud has no block storage '
+                'service: remove "root_volume" and "disks"')
+            return
+        for disk in disks:
+            if disk.volume_type:
+                self._find('volume type', disk.volume_type, where)
+            if disk.image:
+                self._find_id('image', disk.image, where)
+
+    def _find_id(self, what, name, where):
+        found = self._find(what, name, where)
+        self.resolved.ids[what, name] = found and found.id
+
+    def _find(self, what, name, where):
+        """Look a name or UUID up, once."""
+        if (what, name) not in self._known:
+            self._known[what, name] = self._look_up(what, name)
+        found, problem = self._known[what, name]
+        if problem:
+            self.problems.append(f'{where}: {problem}')
+        return found
+
+    def _look_up(self, what, name):
+        service, function, command = _FINDERS[what]
+        try:
+            found = self._call(
+                getattr(getattr(self._connection, service), function), name,
+                ignore_missing=True)
+        except exceptions.DuplicateResource:
+            return None, (f'more than one {what} is named "{name}": write '
+                          f'its UUID instead, which "{command}" shows')
+        if found is None:
+            return None, (f'the host cloud has no {what} "{name}" for this '
+                          f'project; "{command}" shows those that it has')
+        return found, None
+
+    def _image(self, role, where):
+        if role.image is not None:
+            image = self._find('image', role.image, where)
+            command = (f'openstack image set --property {HYPERVISOR_TYPE}='
+                       f'{role.hypervisor_type} {role.image}')
+        else:
+            image = self._find('image', empty_image(role), where)
+            command = 'openstack quintupleo image create --iso <file>'
+            if role.hypervisor_type:
+                command += f' --hypervisor-type {role.hypervisor_type}'
+            if image is None:
+                self.problems[-1] += f'; make it with "{command}"'
+        if image is not None:
+            self._check_image(role, where, image, command)
+        return image
+
+    def _check_image(self, role, where, image, command):
+        has = _property(image, HYPERVISOR_TYPE)
+        if role.hypervisor_type and has != role.hypervisor_type:
+            self.problems.append(
+                f'{where}: image "{image.name}" has {HYPERVISOR_TYPE}='
+                f'{has}, by which Nova chooses the hypervisor, and not '
+                f'{role.hypervisor_type}: use another image, or set it with '
+                f'"{command}"')
+        firmware = _property(image, _FIRMWARE) or 'bios'
+        if role.kind == model.BAREMETAL and firmware != role.boot_mode:
+            self.problems.append(
+                f'{where}: image "{image.name}" makes servers that boot by '
+                f'{firmware} ({_FIRMWARE}), and not by {role.boot_mode}: '
+                'change "boot_mode" or "image"')
+
+    @functools.cached_property
+    def _flavors(self):
+        return self._call(lambda: list(self._connection.compute.flavors()))
+
+    def _flavor(self, role, where):
+        wanted = role.flavor
+        if wanted.name is not None:
+            for flavor in self._flavors:
+                if wanted.name in (flavor.id, flavor.name):
+                    return flavor
+            self.problems.append(
+                f'{where}: the host cloud has no flavor "{wanted.name}" for '
+                'this project; "openstack flavor list" shows those that it '
+                'has')
+            return None
+        disk = 0 if role.root_volume else wanted.disk
+        suitable = [
+            flavor for flavor in self._flavors
+            if flavor.vcpus >= wanted.vcpus and flavor.ram >= wanted.ram
+            and flavor.disk >= disk]
+        if suitable:
+            return min(suitable, key=lambda each: (
+                each.ram, each.vcpus, each.disk, each.id))
+        self.problems.append(
+            f'{where}: no flavor has {wanted.vcpus} vcpus, {wanted.ram} MiB '
+            f'of ram and {disk} GiB of disk; "openstack flavor list" shows '
+            'those that there are')
+        return None
+
+    def _check_size(self, role, where, flavor, image):
+        size = role.root_volume.size if role.root_volume else flavor.disk
+        holder = ('"root_volume"' if role.root_volume
+                  else f'flavor "{flavor.name}"')
+        if (image.min_disk or 0) > size and (size or role.root_volume):
+            self.problems.append(
+                f'{where}: image "{image.name}" needs a disk of '
+                f'{image.min_disk} GiB, and {holder} has {size} GiB')
+        if (image.min_ram or 0) > flavor.ram:
+            self.problems.append(
+                f'{where}: image "{image.name}" needs {image.min_ram} MiB of '
+                f'memory, and flavor "{flavor.name}" has {flavor.ram} MiB')
+
+    @functools.cached_property
+    def _zones(self):
+        return {zone.name for zone in self._call(lambda: list(
+            self._connection.compute.availability_zones()))
+            if (zone.state or {}).get('available', True)}
+
+    def _check_availability_zone(self, name, where):
+        if name not in self._zones:
+            self.problems.append(
+                f'{where}: availability zone "{name}" does not exist; there '
+                'are ' + (', '.join(sorted(self._zones)) or 'none'))
+
+
+def _property(image, name):
+    """Return a property of an image, wherever openstacksdk has it."""
+    known = image.to_dict()
+    value = (known.get('properties') or {}).get(name, known.get(name))
+    if value is None and name == HYPERVISOR_TYPE:
+        value = known.get('hypervisor_type')
+    return value

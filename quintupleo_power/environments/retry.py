@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to a cloud that is busy, slow or unreachable for a moment."""
+
+import threading
+import time
+
+from keystoneauth1 import exceptions as ks_exceptions
+from openstack import exceptions
+import tenacity
+
+from quintupleo_power.environments import errors
+
+CONCURRENCY = 10
+# Seconds for which one request is tried again.
+TIMEOUT = 120
+# Seconds between two reads of what is under way.
+INTERVAL = 1.0
+_STATUS_CODES = (429, 500, 502, 503, 504)
+_NO_RESPONSE = (ks_exceptions.ConnectFailure, ks_exceptions.DiscoveryFailure)
+# What Neutron raises for a resource that cannot exist twice.
+_CONFLICTS = (exceptions.ConflictException, exceptions.BadRequestException)
+_BACKOFF = tenacity.wait_random_exponential(multiplier=0.5, max=15)
+
+
+class Retrier:
+    """Sends requests again after errors that pass.
+
+    All threads share one, so that all of them leave a cloud alone that asks
+    one of them to wait (HTTP 429).
+
+    :ivar stop: event that ends all waiting.
+    """
+
+    def __init__(self, concurrency=CONCURRENCY, timeout=TIMEOUT):
+        """Start.
+
+        :param concurrency: number of requests at the same time.
+        :param timeout: seconds for which one request is tried again.
+        """
+        self.stop = threading.Event()
+        self._slots = threading.BoundedSemaphore(concurrency)
+        self._timeout = timeout
+        self._quiet_until = 0.0
+
+    def sleep(self, seconds):
+        """Wait for some seconds; raise Cancelled if the work is to end."""
+        if self.stop.wait(max(0.0, seconds)):
+            raise errors.Cancelled('stopped before it was done')
+
+    def call(self, function, *args, **kwargs):
+        """Send a request that does no harm if it is sent twice.
+
+        :returns: what the function returns.
+        :raises: one of errors.CLOUD_ERRORS, or Cancelled.
+        """
+        return self._retrying_requests()(
+            self._send, function, *args, **kwargs)
+
+    def create(self, find, function, *args, **kwargs):
+        """Send a request that creates a resource, once.
+
+        Look for the resource after an error that leaves open whether it was
+        created. Do so after a refusal, too: the last request of a command
+        that was killed may have been served meanwhile.
+
+        :param find: function that returns the resource, or None.
+        :returns: what the function returns, or the resource that was found.
+        :raises: one of errors.CLOUD_ERRORS, or Cancelled.
+        """
+        tried = []
+
+        def create():
+            resource = find() if tried else None
+            if resource is not None:
+                return resource
+            tried.append(True)
+            try:
+                return self._send(function, *args, **kwargs)
+            except _CONFLICTS:
+                resource = find()
+                if resource is None:
+                    raise
+                return resource
+
+        return self._retrying_requests()(create)
+
+    def retry_on(self, exception_types, timeout, function, *args):
+        """Call a function again while it raises errors of some types.
+
+        :param timeout: seconds.
+        """
+        return self._retrying(
+            tenacity.retry_if_exception_type(exception_types), timeout)(
+                function, *args)
+
+    def poll(self, read, is_done, timeout, interval=None):
+        """Read something until it is done.
+
+        :param read: function without arguments.
+        :param is_done: function of what was read.
+        :param timeout: seconds.
+        :param interval: seconds between two reads, by default INTERVAL.
+        :returns: what was read last, done or not.
+        :raises: what the functions raise, or Cancelled.
+        """
+        try:
+            return self._retrying(
+                tenacity.retry_if_not_result(is_done), timeout,
+                None if interval is None else tenacity.wait_fixed(interval)
+                )(read)
+        except tenacity.RetryError as exc:
+            return exc.last_attempt.result()
+
+    def _retrying(self, condition, timeout, wait=None):
+        return tenacity.Retrying(
+            retry=condition, wait=wait or tenacity.wait_fixed(INTERVAL),
+            stop=tenacity.stop_after_delay(timeout), sleep=self.sleep,
+            reraise=True)
+
+    def _retrying_requests(self):
+        return self._retrying(tenacity.retry_if_exception(_is_retriable),
+                              self._timeout, _BACKOFF)
+
+    def _send(self, function, *args, **kwargs):
+        # Other threads may prolong it meanwhile.
+        while (pause := self._quiet_until - time.monotonic()) > 0:
+            self.sleep(pause)
+        try:
+            with self._slots:
+                self.sleep(0)
+                return function(*args, **kwargs)
+        except errors.CLOUD_ERRORS as exc:
+            if errors.status(exc) == 429:
+                self._quiet_until = max(
+                    self._quiet_until, time.monotonic() + _retry_after(exc))
+            raise
+
+
+def _is_retriable(exc):
+    if not isinstance(exc, errors.CLOUD_ERRORS):
+        return False
+    code = errors.status(exc)
+    if code is None:
+        return isinstance(exc, _NO_RESPONSE)
+    return code in _STATUS_CODES
+
+
+def _retry_after(exc):
+    """Return the seconds for which the cloud asks for no request."""
+    response = getattr(exc, 'response', None)
+    headers = getattr(response, 'headers', None) or {}
+    try:
+        return min(60.0, max(0.0, float(headers.get('Retry-After', 1))))
+    except ValueError:
+        return 1.0

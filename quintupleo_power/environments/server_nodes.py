@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Describes existing servers of the host cloud as nodes of an Ironic."""
+
+import collections
+import dataclasses
+import re
+
+from quintupleo_power.environments import enrolment
+from quintupleo_power.environments import errors
+from quintupleo_power.host_cloud import errors as host_errors
+from quintupleo_power.host_cloud import ports
+
+# What Ironic's API takes as the name of a node.
+_NODE_NAME = re.compile('[A-Za-z0-9._~-]+')
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What the nodes get beside what the host cloud knows.
+
+    :ivar cloud: entry of the conductor's clouds.yaml for the host cloud;
+        None for its [quintupleo] section.
+    :ivar capabilities: dict of further capabilities.
+    :ivar physical_networks: dict of Ironic's names of networks by the
+        networks' UUID or name.
+    """
+
+    cloud: str | None = None
+    resource_class: str | None = None
+    capabilities: dict = dataclasses.field(default_factory=dict)
+    physical_networks: dict = dataclasses.field(default_factory=dict)
+
+
+def describe(host, references, options):
+    """Return nodes for servers, each once.
+
+    :param host: the :class:`host_cloud.cloud.HostCloud`.
+    :param references: UUIDs or unique names of servers.
+    :returns: (nodes in the format of ``openstack baremetal create``, list of
+        warnings).
+    :raises: EnvironmentsError with a line for each server that cannot become
+        a node, or another HostCloudError.
+    """
+    problems, found = [], {}
+    for reference in references:
+        try:
+            server = host.servers.get(reference)
+            found[server.id] = server, _cards(host, server)
+        except (host_errors.NotFound, host_errors.NotUnique,
+                host_errors.NotPossible) as exc:
+            problems.append(str(exc))
+    problems += _name_problems([server for server, _ in found.values()])
+    networks = {card.network_id for _, cards in found.values()
+                for card in cards}
+    names = (host.ports.network_names(networks)
+             if networks and options.physical_networks else {})
+    problems += [
+        f'--physical-network {network}: no port of the servers is on a '
+        'network of this name or UUID' for network
+        in set(options.physical_networks) - networks - set(names.values())]
+    if problems:
+        raise errors.EnvironmentsError('\n'.join(dict.fromkeys(problems)))
+    return ([_node(host, server, cards, options, names)
+             for server, cards in found.values()],
+            [_warning(server, card) for server, cards in found.values()
+             for card in cards if ports.is_ignored(card.mac)])
+
+
+def _cards(host, server):
+    cards = host.ports.of_server(server)
+    if not cards:
+        raise host_errors.NotPossible(
+            f'Server {server.id} ({server.name}) has no port, and a node '
+            'needs one: add it with "openstack server add port"')
+    return cards
+
+
+def _name_problems(servers):
+    for name, count in collections.Counter(
+            server.name for server in servers).items():
+        if not _NODE_NAME.fullmatch(name):
+            yield (f'Server name "{name}" cannot be the name of a node: use '
+                   'letters, digits, dots, dashes, underscores and tildes; '
+                   '"openstack server set --name" changes it')
+        elif count > 1:
+            yield (f'{count} of the servers are named "{name}", and the name '
+                   'of a node is unique: change the names with "openstack '
+                   'server set --name"')
+
+
+def _node(host, server, cards, options, names):
+    node = {'name': server.name, 'driver': enrolment.DRIVER,
+            'driver_info': enrolment.driver_info(server.id, options.cloud),
+            'properties': _properties(host, server, options),
+            'ports': [_port(card, options, names) for card in cards]}
+    if options.resource_class:
+        node['resource_class'] = options.resource_class
+    return node
+
+
+def _properties(host, server, options):
+    flavor = host.capabilities.flavor(server)
+    found = {
+        'cpus': flavor.vcpus, 'memory_mb': flavor.ram,
+        'local_gb': host.capabilities.root_disk(server, flavor),
+        'cpu_arch': host.capabilities.architecture(server, flavor)
+                    or enrolment.DEFAULT_ARCHITECTURE,
+        'capabilities': enrolment.capabilities(
+            {'boot_mode': host.capabilities.boot_mode(server),
+             **options.capabilities}),
+        'root_device': _root_device(host, server)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _root_device(host, server):
+    """Return the root device hint; None if the root disk is not known."""
+    bus = (host.capabilities.image_properties(server) or {}).get('hw_disk_bus')
+    if server.image_id and not server.network_first:
+        return enrolment.root_device(bus)
+    if len(server.volume_ids) == 1:
+        return enrolment.root_device(bus, server.volume_ids[0])
+    return None
+
+
+def _port(card, options, names):
+    physical_network = options.physical_networks.get(
+        card.network_id, options.physical_networks.get(
+            names.get(card.network_id)))
+    return {'address': card.mac, **(
+        {'physical_network': physical_network} if physical_network else {})}
+
+
+def _warning(server, card):
+    return (f'Server {server.id} ({server.name}): MAC address {card.mac} '
+            f'begins with {ports.IGNORED_MAC}, and newer releases of '
+            'ironic-python-agent pass over such a network card: replace the '
+            'port by one with another MAC address, for example one that '
+            'begins with 52:54:00')

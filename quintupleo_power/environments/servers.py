@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates the volumes, server groups and servers of an environment."""
+
+import base64
+import threading
+import time
+
+from openstack import exceptions
+
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import model
+from quintupleo_power.environments import ownership
+from quintupleo_power.environments import plan
+from quintupleo_power.environments import retry
+
+
+class Servers:
+    """Creates servers of one environment and what belongs to them."""
+
+    def __init__(self, inventory, resolved, stored, timeout):
+        """Use a project.
+
+        :param stored: the :class:`store.StoredEnvironment`.
+        :param timeout: seconds to wait for one server or volume.
+        """
+        self._connection = inventory.connection
+        self._nova = inventory.connection.compute
+        self._retrier = inventory.retrier
+        self._inventory = inventory
+        self._timeout = timeout
+        self._resolved = resolved
+        self._name = stored.name
+        self._user_data = dict(stored.definition.user_data)
+        # One list of servers serves all threads.
+        self._lock = threading.Lock()
+        self._listed_at = 0.0
+        self._servers = {}
+
+    def create(self, item, created):
+        """Create a resource, as :meth:`networking.Networking.create`."""
+        return {plan.GROUP: self._group, plan.VOLUME: self._volume,
+                plan.SERVER: self._server}[item.kind](item, created)
+
+    def _create(self, item, function, **attributes):
+        return self._retrier.create(
+            lambda: self._inventory.find(self._name, item.kind, item.key),
+            function, **attributes)
+
+    def _group(self, item, created):
+        return self._create(
+            item, self._nova.create_server_group,
+            name=ownership.group_name(self._name, item.key),
+            policies=[item.what.server_group])
+
+    def _volume(self, item, created):
+        disk, role = item.what, item.role
+        attributes = {}
+        if disk is role.root_volume:
+            attributes['image_id'] = self._resolved.images[role.name].id
+        elif disk.image:
+            attributes['image_id'] = self._resolved.ids['image', disk.image]
+        if disk.volume_type:
+            attributes['volume_type'] = disk.volume_type
+        return self._create(
+            item, self._connection.block_storage.create_volume,
+            name=ownership.name(self._name, item.key), size=disk.size,
+            metadata=ownership.metadata(self._name, item.key), **attributes)
+
+    def wait_for_volume(self, volume):
+        """Wait until a volume can be used, and return it.
+
+        :raises: EnvironmentsError if it cannot be used.
+        """
+        def is_done(volume):
+            return is_usable(volume) or volume.status.startswith('error')
+
+        if is_usable(volume):
+            return volume
+        title = f'volume {volume.name} ({volume.id})'
+        volume = self._retrier.poll(
+            lambda: self._retrier.call(
+                self._connection.block_storage.get_volume, volume.id),
+            is_done, self._timeout)
+        if not is_done(volume):
+            raise self._timed_out(title, volume.status)
+        if not is_usable(volume):
+            raise errors.EnvironmentsError(
+                f'Volume {volume.name} ({volume.id}) is in state '
+                f'{volume.status}: "openstack volume show" and the host '
+                "cloud's operator know more; the next create makes it again")
+        return volume
+
+    def _server(self, item, created):
+        role, place = item.role, item.key.split('.')[1:]
+        attributes = self._block_devices(role, place, created)
+        if role.server_group:
+            attributes['scheduler_hints'] = {
+                'group': created[plan.key(plan.GROUP, role.name)].id}
+        if role.availability_zone:
+            attributes['availability_zone'] = role.availability_zone
+        if role.key_name:
+            attributes['key_name'] = role.key_name
+        if role.user_data:
+            attributes['user_data'] = base64.b64encode(
+                self._user_data[role.user_data].encode()).decode()
+        if role.config_drive:
+            attributes['has_config_drive'] = True
+        ports = [{'port': created[plan.key(plan.PORT, *place, number)].id}
+                 for number in range(len(role.nics))]
+        return self._create(
+            item, self._nova.create_server,
+            name=ownership.name(self._name, item.key),
+            flavor_id=self._resolved.flavors[role.name].id,
+            networks=ports or 'none',
+            metadata=ownership.metadata(self._name, item.key),
+            tags=[ownership.tag(self._name)], **attributes)
+
+    def _block_devices(self, role, place, created):
+        """Return the attributes of a server that describe its disks."""
+        image_id = self._resolved.images[role.name].id
+        mapping = [
+            {'boot_index': 0 if name == 'root' else -1,
+             'uuid': created[plan.key(plan.VOLUME, *place, name)].id,
+             'source_type': 'volume', 'destination_type': 'volume',
+             'delete_on_termination': False}
+            for name, _ in plan.volumes(role)]
+        if role.root_volume:
+            return {'block_device_mapping': mapping}
+        if not mapping:
+            return {'image_id': image_id}
+        return {'image_id': image_id, 'block_device_mapping': [
+            {'boot_index': 0, 'uuid': image_id, 'source_type': 'image',
+             'destination_type': 'local', 'delete_on_termination': True},
+            *mapping]}
+
+    def wait_built(self, server_id):
+        """Wait until Nova has built a server, and return it.
+
+        :raises: EnvironmentsError.
+        """
+        return self._wait(server_id, ('ACTIVE', 'SHUTOFF', 'RESCUE'))
+
+    def stop(self, server):
+        """Stop a server, unless it is stopped, and wait for the end.
+
+        :raises: EnvironmentsError.
+        """
+        if server.status == 'SHUTOFF':
+            return
+        try:
+            self._retrier.call(self._nova.stop_server, server.id)
+        except exceptions.ConflictException:
+            # It may have been requested before a response was lost.
+            pass
+        self._wait(server.id, ('SHUTOFF',))
+
+    def set_made(self, server):
+        """Set the metadata of a server that is as its role wants it."""
+        self._retrier.call(self._nova.set_server_metadata, server.id,
+                           **{ownership.MADE: 'yes'})
+
+    def _wait(self, server_id, states):
+        def is_done(server):
+            return (server is None or server.status == 'ERROR'
+                    or server.status in states and not server.task_state)
+
+        # The list of all servers has its own interval.
+        server = self._retrier.poll(lambda: self._get(server_id), is_done,
+                                    self._timeout, interval=0)
+        if server is None:
+            raise errors.EnvironmentsError(
+                f'Server {server_id} was removed by somebody else; create '
+                'again')
+        if not is_done(server):
+            raise self._timed_out(
+                f'server {server.name} ({server_id})',
+                f'{server.status} {server.task_state or ""}'.strip())
+        if server.status == 'ERROR':
+            raise self._not_built(server)
+        return server
+
+    def _get(self, server_id):
+        """Return a server, or None, by a list that began after the call."""
+        called = time.monotonic()
+        with self._lock:
+            if self._listed_at <= called:
+                self._retrier.sleep(
+                    self._listed_at + retry.INTERVAL - time.monotonic())
+                begun = time.monotonic()
+                self._servers = self._retrier.call(lambda: {
+                    server.id: server for server in self._nova.servers(
+                        tags=ownership.tag(self._name))})
+                self._listed_at = begun
+            return self._servers.get(server_id)
+
+    def _not_built(self, server):
+        fault = self._retrier.call(
+            self._nova.get_server, server.id).fault or {}
+        return errors.EnvironmentsError(
+            f'Nova did not build server {server.name} ({server.id}): '
+            f'{fault.get("message", "it does not say why")}; the next create '
+            'makes it again')
+
+    def _timed_out(self, what, state):
+        return errors.EnvironmentsError(
+            f'{what[0].upper()}{what[1:]} is still {state} after '
+            f'{self._timeout} s: look at it, and create again with a longer '
+            '--timeout')
+
+
+def is_usable(volume):
+    """Return whether a volume exists, for a server or in one."""
+    return volume.status in ('available', 'in-use')
+
+
+def is_baremetal(item):
+    """Return whether a server is to become a node of Ironic."""
+    return item.role.kind == model.BAREMETAL

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of environments: all servers as they were at one moment.
+
+Each server has a snapshot like any other. Properties of its image say to
+which snapshot of the environment it belongs, and of how many servers that is.
+"""
+
+import collections
+import dataclasses
+import functools
+import threading
+import time
+
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import operations
+from quintupleo_power.environments import ownership
+from quintupleo_power.environments import task_graph
+from quintupleo_power.host_cloud import errors as host_errors
+from quintupleo_power.host_cloud import instance_actions
+from quintupleo_power.host_cloud import snapshots as server_snapshots
+from quintupleo_power import transitions
+
+# Seconds to wait for the snapshot of one server, or its restoration.
+TIMEOUT = 1800
+
+# Properties of the images, beside those of any snapshot and of ownership.
+_SERVERS = 'quintupleo_snapshot_servers'
+_RAN = 'quintupleo_snapshot_ran'
+_YES, _NO = 'yes', 'no'
+
+_RUNNING = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
+# Nova's names of the actions after which a guest may write to its disk.
+_BOOTS = ('start', 'reboot', 'rescue', 'unrescue', 'rebuild', 'resume')
+_SECOND = len('2026-01-01T00:00:00')
+
+_STOPPED, _SNAPSHOTS, _RESTORED, _STARTED, _REMOVED = (
+    'servers stopped', 'snapshots', 'servers restored', 'servers started',
+    'snapshots removed')
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentSnapshot:
+    """A snapshot of an environment.
+
+    :ivar created_at: as Glance writes it.
+    :ivar servers: number of servers that it is of.
+    :ivar snapshots: dict of :class:`host_cloud.snapshots.Snapshot` by the
+        servers' keys.
+    :ivar is_complete: whether an environment can be restored from it.
+    """
+
+    environment: str
+    name: str
+    created_at: str
+    servers: int
+    snapshots: dict
+    is_complete: bool
+
+
+class EnvironmentSnapshots:
+    """The snapshots of environments in one project."""
+
+    def __init__(self, services, progress, timeout=TIMEOUT):
+        """Use what :func:`host_cloud.openstacksdk.services` returns.
+
+        :param timeout: seconds to wait for one server.
+        """
+        self._compute = services[0]
+        self._snapshots = server_snapshots.Snapshots(*services)
+        self._operations = operations.Operations(self._compute, timeout)
+        self._progress = progress
+        self._timeout = timeout
+
+    def all(self, environment=None):
+        """Return snapshots of one environment or all, the oldest first."""
+        found = collections.defaultdict(dict)
+        for each in self._snapshots.all(
+                visibility='private', **(
+                    {ownership.ENVIRONMENT: environment} if environment
+                    else {})):
+            owner, key = (each.properties.get(name) for name in (
+                ownership.ENVIRONMENT, ownership.KEY))
+            if owner and key and _SERVERS in each.properties:
+                found[owner, each.name][key] = each
+        return [self._snapshot(*names, members)
+                for names, members in found.items()]
+
+    def _snapshot(self, environment, name, members):
+        first = next(iter(members.values()))
+        count = first.properties[_SERVERS]
+        count = int(count) if count.isdecimal() else 0
+        return EnvironmentSnapshot(
+            environment, name, first.created_at, count, members,
+            len(members) == count and all(
+                map(self._snapshots.is_complete, members.values())))
+
+    def create(self, environment, name, servers):
+        """Create a snapshot, all of it or nothing.
+
+        Servers that run are stopped for it, and started at the end.
+
+        :param servers: list of :class:`inventory.Resource`.
+        :raises: EnvironmentsError or HostCloudError.
+        """
+        self._remove_incomplete(environment, name)
+        states = {}
+        self._each(servers, lambda each: states.update({
+            each: self._operations.read(each.id)}))
+        self._each(servers, lambda each: self._snapshots.prepare(
+            states[each], name))
+        running = [each for each in servers if transitions.situation(
+            states[each].state) in _RUNNING]
+        self._progress.begin('snapshot', {
+            _STOPPED: len(servers), _SNAPSHOTS: len(servers),
+            _STARTED: len(running)})
+        try:
+            self._stop_and_take(environment, name, servers, running)
+        except BaseException:
+            # The user's interrupt, too: a part of a snapshot is of no use.
+            rest = self._find(environment, name)
+            if rest:
+                self._remove(rest)
+            raise
+        finally:
+            self._start(running)
+
+    def _remove_incomplete(self, environment, name):
+        existing = self._find(environment, name)
+        if existing and existing.is_complete:
+            raise errors.EnvironmentsError(
+                f'Environment "{environment}" has a snapshot "{name}" of '
+                f'{existing.created_at} already: delete it with "openstack '
+                f'quintupleo environment snapshot delete {environment} '
+                f'{name}", or use another name')
+        if existing:
+            self._progress.note(f'Snapshot "{name}" is not complete and is '
+                                'removed first')
+            self._remove(existing)
+
+    def _stop_and_take(self, environment, name, servers, running):
+        stopped = {}
+        self._each(servers, lambda each: stopped.update({
+            each: self._operations.stop(each.id)}), _STOPPED)
+        self._each(servers, lambda each: self._take(
+            stopped[each], name, **{
+                **ownership.metadata(environment, each.key),
+                _SERVERS: str(len(servers)),
+                _RAN: _YES if each in running else _NO}), _SNAPSHOTS)
+
+    def _take(self, server, name, **properties):
+        """Create the snapshot of a server that was stopped before."""
+        now = self._operations.read(server.id)
+        if now.state.vm_state == 'stopped':
+            deadline = time.monotonic() + self._timeout
+            now = self._operations.run(
+                server.id, transitions.Request.SNAPSHOT,
+                self._snapshots.body(server, name, **properties))
+            self._snapshots.finish(now, name, deadline)
+            if not self._has_booted(server, now):
+                return
+        raise host_errors.NotPossible(
+            'it was started before its snapshot was made, and would not fit '
+            'to the others: put its node into maintenance if that was '
+            "Ironic's power sync, and make the snapshot again")
+
+    def _has_booted(self, before, now):
+        """Return whether a stopped server ran before its image was begun."""
+        known = (before.updated or '')[:_SECOND]
+        rows = (instance_actions.since(self._compute, now, known) if known
+                else [])
+        for row in rows:
+            if row['action'] == 'createImage':
+                return False
+            if row['action'] in _BOOTS and (
+                    row['start_time'][:_SECOND] > known):
+                return True
+        return False
+
+    def restore(self, environment, name, servers, start=False):
+        """Restore an environment's servers from a snapshot, switched off.
+
+        :param servers: list of :class:`inventory.Resource`.
+        :param start: whether to start those that ran at that moment.
+        :raises: EnvironmentsError or HostCloudError.
+        """
+        snapshot = self._require(environment, name)
+        by_key = {each.key: each for each in servers}
+        missing = sorted(set(snapshot.snapshots) - set(by_key))
+        if missing:
+            raise errors.EnvironmentsError(
+                f'Environment "{environment}" lacks '
+                f'{", ".join(missing)} of snapshot "{name}": "openstack '
+                'quintupleo environment scale" or "create" makes servers')
+        for key in sorted(set(by_key) - set(snapshot.snapshots)):
+            self._progress.note(f'{by_key[key].body.name} is not in snapshot '
+                                f'"{name}" and stays as it is')
+        wanted = [by_key[key] for key in snapshot.snapshots]
+        ran = [each for each in wanted if start and snapshot.snapshots[
+            each.key].properties.get(_RAN) == _YES]
+        self._each(wanted, lambda each: self._check(
+            each, snapshot.snapshots[each.key]))
+        self._progress.begin('restore', {
+            _RESTORED: len(wanted), _STARTED: len(ran)})
+        self._each(wanted, lambda each: self._restore(
+            each.id, snapshot.snapshots[each.key]), _RESTORED)
+        self._start(ran)
+
+    def _check(self, resource, snapshot):
+        """Raise what prevents the restoration of a server."""
+        server = self._operations.read(resource.id)
+        if transitions.refusal(server.state):
+            raise transitions.Refused(transitions.refusal(server.state))
+        if server.id == snapshot.server:
+            self._snapshots.check(server, snapshot)
+        elif snapshot.volumes:
+            raise host_errors.NotPossible(
+                'it was made again since then, and its volumes with it: '
+                'their snapshots do not fit them')
+
+    def _restore(self, server_id, snapshot):
+        deadline = time.monotonic() + self._timeout
+        self._operations.run(server_id, transitions.Request.REBUILD,
+                             {'imageRef': snapshot.id})
+        self._snapshots.restore_volumes(snapshot, deadline)
+
+    def _start(self, servers):
+        self._each(servers, lambda each: self._operations.run(
+            each.id, transitions.Request.POWER_ON), _STARTED)
+
+    def delete(self, environment, name):
+        """Delete a snapshot, complete or not; return whether it existed."""
+        existing = self._find(environment, name)
+        if existing:
+            self._remove(existing)
+        return existing is not None
+
+    def delete_all(self, environment):
+        """Delete all snapshots of an environment, then its volumes can go."""
+        for each in self.all(environment):
+            self._remove(each)
+
+    def _remove(self, snapshot):
+        members = snapshot.snapshots
+        self._progress.begin('removing', {_REMOVED: len(members)})
+        self._run([(key, key, each) for key, each in members.items()],
+                  self._snapshots.delete, _REMOVED)
+
+    def _find(self, environment, name):
+        return next((each for each in self.all(environment)
+                     if each.name == name), None)
+
+    def _require(self, environment, name):
+        known = self.all(environment)
+        found = next((each for each in known if each.name == name), None)
+        if found is None:
+            raise errors.EnvironmentsError(
+                f'Environment "{environment}" has no snapshot "{name}"; it '
+                'has ' + (', '.join(each.name for each in known) or 'none'))
+        if not found.is_complete:
+            raise errors.EnvironmentsError(
+                f'Snapshot "{name}" of environment "{environment}" is not '
+                'complete: make it again')
+        return found
+
+    def _each(self, servers, function, title=None):
+        """Call a function with each server, with all at the same time."""
+        self._run([(each.key, each.body.name, each) for each in servers],
+                  function, title)
+
+    def _run(self, calls, function, title=None):
+        """Call a function with several arguments at the same time.
+
+        :param calls: list of (key, name in errors, argument).
+        """
+        task_graph.run(
+            [task_graph.Task(key, functools.partial(
+                _named, name, function, argument))
+             for key, name, argument in calls],
+            threading.Event(),
+            (lambda task: self._progress.done(title)) if title else None)
+
+
+def _named(name, function, argument):
+    try:
+        return function(argument)
+    except (host_errors.HostCloudError, transitions.Refused) as exc:
+        raise errors.EnvironmentsError(f'{name}: {exc}')

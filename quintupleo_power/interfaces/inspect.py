@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inspect interface: the node gets what the host cloud knows."""
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import task_manager
+from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base
+from ironic.drivers.modules import inspect_utils
+from ironic import objects
+from oslo_log import log
+
+from quintupleo_power import compat
+from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import ports
+from quintupleo_power.node import driver_info
+from quintupleo_power.node import inventory
+
+LOG = log.getLogger(__name__)
+METRICS = compat.get_metrics_logger(__name__)
+
+
+class QuintupleoInspect(base.InspectInterface):
+    """Inspection of a Nova server from outside, in whatever state it is."""
+
+    def get_properties(self) -> dict[str, str]:
+        """Return the properties of the interface, with a sentence each."""
+        return driver_info.COMMON_PROPERTIES.copy()
+
+    @METRICS.timer('QuintupleoInspect.validate')
+    def validate(self, task: task_manager.TaskManager) -> None:
+        """Check the node's settings, without a request to the host cloud."""
+        driver_info.parse(task.node)
+
+    @METRICS.timer('QuintupleoInspect.inspect_hardware')
+    def inspect_hardware(self, task: task_manager.TaskManager) -> str:
+        """Read what the server is and write it to the node.
+
+        Properties and capabilities are updated, missing ports and traits are
+        added; all else stays. Nothing changes in the host cloud.
+
+        :raises: InvalidParameterValue if a setting is wrong, or the node would
+            have more traits than Ironic takes.
+        :raises: HardwareInspectionFailure if the host cloud does not show
+            what is essential, or what is found cannot be kept.
+        :raises: SwiftOperationError if Ironic keeps inventories in Swift, and
+            that does not take it.
+        :returns: MANAGEABLE of :mod:`ironic.common.states`.
+        """
+        node = task.node
+        ports = objects.Port.list_by_node_id(task.context, node.id)
+        port_macs = {port.address.lower() for port in ports}
+        # All of it is read before any of it is written.
+        with exceptions.host_cloud(
+                node, failure=exception.HardwareInspectionFailure) as (
+                info, host):
+            found = _read(host, host.servers.get(info.server))
+            missing = [card for card in found.cards
+                       if card.mac not in port_macs]
+            names = host.ports.network_names(
+                {card.network_id for card in missing}) if missing else {}
+        properties = found.properties(node.properties)
+        _add_traits(task, found)
+        for card in missing:
+            _add_port(task, found, card, names.get(card.network_id))
+        _warn_of_ignored_macs(node, found)
+        inspect_utils.store_inspection_data(
+            node, found.as_agent(properties), {}, task.context)
+        node.properties = properties
+        node.save()
+        LOG.info('Node %(node)s: server %(server)s was inspected: '
+                 '%(properties)s',
+                 {'node': node.uuid, 'server': found.server_id,
+                  'properties': properties})
+        return states.MANAGEABLE
+
+    def abort(self, task: task_manager.TaskManager) -> None:
+        """Do nothing: an inspection is over when it returns.
+
+        Ironic calls this when one has failed, and would otherwise clean up
+        after a ramdisk that was never booted.
+        """
+
+
+def _read(host, server):
+    flavor = host.capabilities.flavor(server)
+    return inventory.Inventory(
+        server_id=server.id, cpus=flavor.vcpus, memory_mb=flavor.ram,
+        local_gb=host.capabilities.root_disk(server, flavor),
+        cpu_arch=host.capabilities.architecture(server, flavor),
+        boot_mode=host.capabilities.boot_mode(server),
+        secure_boot=host.capabilities.secure_boot(server),
+        traits=flavor.required_traits,
+        cards=tuple(host.ports.of_server(server)))
+
+
+def _add_traits(task, found):
+    present = objects.TraitList.get_by_node_id(task.context, task.node.id)
+    for name in sorted(found.valid_traits - set(present.get_trait_names())):
+        objects.Trait(task.context, node_id=task.node.id, trait=name).create()
+    invalid = sorted(set(found.traits) - found.valid_traits)
+    if invalid:
+        LOG.info('Node %(node)s does not get these traits of its flavor, '
+                 'which are unknown here: %(traits)s',
+                 {'node': task.node.uuid, 'traits': ', '.join(invalid)})
+
+
+def _add_port(task, found, card, network_name):
+    port = objects.Port(
+        task.context, node_id=task.node.id, address=card.mac,
+        physical_network=inventory.physical_network(card.network_id,
+                                                    network_name))
+    try:
+        port.create()
+    except exception.MACAlreadyExists:
+        other = objects.Port.get_by_address(task.context, card.mac)
+        owner = objects.Node.get_by_id(task.context, other.node_id)
+        _warn(task.node, (
+            f'No port was made for MAC address {card.mac} of server '
+            f'{found.server_id}, as it is that of port {other.uuid} of node '
+            f'{owner.uuid}: delete that port, or correct '
+            'driver_info/quintupleo_server of the wrong node of the two, and '
+            'inspect again'))
+        return
+    LOG.info('Node %(node)s got port %(port)s for MAC address %(mac)s',
+             {'node': task.node.uuid, 'port': port.uuid, 'mac': card.mac})
+
+
+def _warn_of_ignored_macs(node, found):
+    for mac in found.ignored_macs:
+        _warn(node, (
+            f'MAC address {mac} of server {found.server_id} begins with '
+            f'{ports.IGNORED_MAC}, as Neutron chooses them, and newer '
+            'releases of ironic-python-agent pass over such a network card: '
+            'give the server a port with another MAC address, for example '
+            'one that begins with 52:54:00, and inspect again'))
+
+
+def _warn(node, sentence):
+    LOG.warning('Node %(node)s: %(sentence)s',
+                {'node': node.uuid, 'sentence': sentence})
+    conductor_utils.node_history_record(
+        node, event=sentence, event_type=states.INTROSPECTION)

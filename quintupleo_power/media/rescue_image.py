@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The image that a node's server is rescued with."""
+
+from ironic.common import boot_modes
+from ironic.common import exception
+from ironic.drivers.modules import boot_mode_utils
+from ironic import objects
+from oslo_config import cfg
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.media import virtual_media
+from quintupleo_power.node import driver_info
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+_BOOT_MODES = (boot_modes.LEGACY_BIOS, boot_modes.UEFI)
+
+
+def find(node: 'objects.Node', info: driver_info.DriverInfo,
+         host: cloud.HostCloud, server: servers.Server,
+         device: transitions.Device = transitions.Device.PXE) -> str:
+    """Return the UUID of the rescue image for a node's server.
+
+    :param device: PXE for the image with iPXE, CDROM for the virtual media.
+    :raises: Refused if the CD-ROM drive is empty.
+    :raises: InvalidParameterValue if the node's capabilities are wrong.
+    :raises: UnsuitableImage if the setting names no rescue image, or another
+        HostCloudError.
+    """
+    if device is transitions.Device.CDROM:
+        image = virtual_media.inserted(node)
+        if image is None:
+            raise transitions.Refused('There are no virtual media to boot '
+                                      'from: attach an ISO first')
+        return image
+    name, reference = setting('rescue_image', node, info, host, server)
+    try:
+        return host.images.find_rescue_image(reference)
+    except (errors.NotFound, errors.NotUnique,
+            errors.UnsuitableImage) as exc:
+        raise errors.UnsuitableImage(
+            f'The rescue image of {name} cannot be used: {exc}')
+
+
+def forget(node: 'objects.Node', info: driver_info.DriverInfo,
+           host: cloud.HostCloud, server: servers.Server) -> None:
+    """Drop the image from the cache: its name may be another's by now.
+
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    host.images.forget(setting('rescue_image', node, info, host, server)[1])
+
+
+def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
+            host: cloud.HostCloud, server: servers.Server) -> tuple[str, str]:
+    """Return the setting of a node's image, and the name or UUID in it.
+
+    :param kind: 'rescue_image' or 'empty_image'.
+    :raises: InvalidParameterValue if the node's capabilities are wrong.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    reference = getattr(info, kind)
+    if reference:
+        return f'driver_info/quintupleo_{kind}', reference
+    option = f'{kind}_{boot_mode(node, host, server)}'
+    return f'[{GROUP}]{option}', CONF[GROUP][option]
+
+
+def boot_mode(node: 'objects.Node', host: cloud.HostCloud,
+              server: servers.Server) -> str:
+    """Return 'bios' or 'uefi', the node's where the cloud has none.
+
+    :raises: InvalidParameterValue if the node's capabilities are wrong.
+    :raises: HostCloudError if the host cloud cannot be asked.
+    """
+    mode = (host.capabilities.boot_mode(server)
+            or boot_mode_utils.get_boot_mode(node))
+    if mode not in _BOOT_MODES:
+        raise exception.InvalidParameterValue(
+            f"Node {node.uuid}: its boot mode is '{mode}', and the host cloud "
+            'reports none for its server: set capability boot_mode of its '
+            'properties or of its instance_info to bios or uefi')
+    return mode

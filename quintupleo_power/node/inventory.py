@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an inspection finds of a server, in Ironic's words; pure."""
+
+import dataclasses
+import re
+
+from ironic.common import exception
+from ironic.common import utils
+import os_traits
+from oslo_utils import units
+
+from quintupleo_power.host_cloud import ports
+
+# What Nova puts into a guest's DMI tables (nova/version.py).
+MANUFACTURER = 'OpenStack Foundation'
+PRODUCT = 'OpenStack Nova'
+# As Ironic's own drivers have it, which compare it in lower case.
+VENDOR = MANUFACTURER.lower()
+
+# Where neither the host cloud nor the node has it.
+DEFAULT_ARCHITECTURE = 'x86_64'
+
+# The length of a port's physical_network in Ironic's database.
+LONGEST_PHYSICAL_NETWORK = 64
+
+_CUSTOM_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
+
+
+@dataclasses.dataclass(frozen=True)
+class Inventory:
+    """What the host cloud knows of a server; None for what it does not.
+
+    :ivar memory_mb: memory in MiB.
+    :ivar local_gb: root disk in GiB.
+    :ivar boot_mode: 'bios' or 'uefi'.
+    :ivar traits: names of the traits that its flavor requires.
+    """
+
+    server_id: str
+    cpus: int
+    memory_mb: int
+    local_gb: int | None
+    cpu_arch: str | None
+    boot_mode: str | None
+    secure_boot: bool | None
+    traits: tuple[str, ...]
+    cards: tuple[ports.Interface, ...]
+
+    def properties(self, current: dict) -> dict:
+        """Return a node's current properties, updated.
+
+        :raises: HardwareInspectionFailure if the size of the disk is not
+            known, or the node's capabilities are malformed.
+        """
+        found = {'cpus': self.cpus, 'memory_mb': self.memory_mb,
+                 'local_gb': self._or_current('local_gb', current),
+                 'cpu_arch': (self._or_current('cpu_arch', current)
+                              or DEFAULT_ARCHITECTURE),
+                 'vendor': current.get('vendor') or VENDOR}
+        if found['local_gb'] is None:
+            raise exception.HardwareInspectionFailure(
+                error=f'server {self.server_id} boots from a volume of which '
+                'the host cloud does not tell the size: set '
+                'properties/local_gb of the node, or let these credentials '
+                'read volumes')
+        capabilities = self._capabilities(current)
+        if capabilities:
+            found['capabilities'] = capabilities
+        return {**current, **found}
+
+    def _or_current(self, name, current):
+        value = getattr(self, name)
+        return current.get(name) if value is None else value
+
+    def _capabilities(self, current):
+        found = {}
+        if self.boot_mode:
+            found['boot_mode'] = self.boot_mode
+        if self.secure_boot is not None:
+            found['secure_boot'] = str(self.secure_boot).lower()
+        try:
+            return utils.get_updated_capabilities(
+                current.get('capabilities'), found)
+        except (AttributeError, ValueError):
+            raise exception.HardwareInspectionFailure(
+                error='properties/capabilities of the node is '
+                f"{current['capabilities']!r} and not of the form "
+                'name:value,name:value: correct it')
+
+    def as_agent(self, properties: dict) -> dict:
+        """Return the inventory in the form of ironic-python-agent.
+
+        :param properties: those of the node.
+        """
+        return {
+            'cpu': {'count': self.cpus,
+                    'architecture': properties['cpu_arch']},
+            'memory': {'physical_mb': self.memory_mb},
+            'disks': [{'size': self.local_gb * units.Gi}]
+                     if self.local_gb else [],
+            'interfaces': [{'name': card.port_id, 'mac_address': card.mac}
+                           for card in self.cards],
+            'boot': {'current_boot_mode': self.boot_mode},
+            'system_vendor': {'manufacturer': MANUFACTURER,
+                              'product_name': PRODUCT,
+                              'system_uuid': self.server_id}}
+
+    @property
+    def valid_traits(self) -> set[str]:
+        """Those of its traits that Ironic's API would take."""
+        standard = set(os_traits.get_traits())
+        return {trait for trait in self.traits
+                if trait in standard or _CUSTOM_TRAIT.fullmatch(trait)}
+
+    @property
+    def ignored_macs(self) -> list[str]:
+        """MAC addresses of the cards that agents pass over."""
+        return [card.mac for card in self.cards
+                if ports.is_ignored(card.mac)]
+
+
+def physical_network(network_id: str, name: str | None) -> str:
+    """Return a network's name, or its UUID if the name is too long."""
+    return name if name and len(name) <= LONGEST_PHYSICAL_NETWORK else (
+        network_id)

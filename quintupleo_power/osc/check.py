@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command ``openstack quintupleo check``."""
+
+import contextlib
+import sys
+
+import openstack
+from osc_lib.command import command
+from osc_lib import exceptions
+from osc_lib.i18n import _
+
+from quintupleo_power.checks import clouds
+from quintupleo_power.checks import conductor
+from quintupleo_power.checks import results
+from quintupleo_power.checks import runner
+from quintupleo_power.checks import trial
+from quintupleo_power.environments import environment
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import progress
+from quintupleo_power.osc import common
+
+
+class Check(command.Lister):
+    _description = _(
+        'Look whether a cloud can be a host cloud, and whether a conductor '
+        'is set up for it. Nothing is changed without --try. The exit status '
+        'is 1 if a check fails.')
+
+    # Credentials that do not serve are something to be found, too.
+    auth_required = False
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--config-file', metavar='<file>', action='append',
+            dest='config_files',
+            help=_("Configuration of a conductor, which then names the "
+                   'cloud, its credentials and the images; may be repeated '
+                   '(default: what a conductor reads, unless a cloud is '
+                   'named)'))
+        parser.add_argument(
+            '--flavor', metavar='<flavor>',
+            help=_('Flavor of a server to be made, for the quota and for '
+                   '--try'))
+        parser.add_argument(
+            '--server', metavar='<server>', action='append', default=[],
+            dest='servers',
+            help=_('Look at this server, too; UUID or name; may be repeated'))
+        parser.add_argument(
+            '--network', metavar='<network>', action='append', default=[],
+            dest='networks',
+            help=_('Look at this network, on which servers are to be '
+                   'provisioned; UUID or name; may be repeated'))
+        parser.add_argument(
+            '--environment', metavar='<name>', action='append', default=[],
+            dest='environments',
+            help=_('Look at the servers of this environment, too; may be '
+                   'repeated'))
+        parser.add_argument(
+            '--try', action='store_true', dest='is_trial',
+            help=_('Make a server, use it, and remove it; needs --flavor'))
+        common.add_timeout_option(
+            parser, environment.TIMEOUT,
+            _('With --try: how long to wait for one thing'))
+        return parser
+
+    def take_action(self, parsed_args):
+        if parsed_args.is_trial and not parsed_args.flavor:
+            raise exceptions.CommandError(
+                '--try needs the flavor of the server that it makes: give '
+                '--flavor; "openstack flavor list" shows those that there '
+                'are')
+        settings = self._settings(parsed_args.config_files)
+        target = (clouds.of_conductor() if settings
+                  else clouds.of_user(self._connect))
+        found = self._found(target, settings, parsed_args)
+        self._has_failed = any(each.verdict.result == results.FAIL
+                               for each in found)
+        return ('Check', 'Result', 'Found', 'What To Do'), [
+            (each.check, each.verdict.result, each.verdict.found,
+             each.verdict.advice) for each in found]
+
+    def run(self, parsed_args):
+        """Run the command, and return 1 if a check failed, else 0."""
+        return super().run(parsed_args) or int(self._has_failed)
+
+    def _settings(self, files):
+        """Return the settings of a conductor, if that is what is meant."""
+        options = self.app.options
+        named = options.cloud or getattr(options, 'auth_url', None)
+        files = files or ([] if named else conductor.usual_files())
+        try:
+            return conductor.load(files) if files else None
+        except conductor.ConfigurationError as exc:
+            raise exceptions.CommandError(str(exc))
+
+    def _connect(self):
+        # The client's own connection exists only after authentication.
+        options = self.app.options
+        return openstack.connection.Connection(
+            config=self.app.cloud_config.get_one(
+                cloud=options.cloud, argparse=options))
+
+    def _found(self, target, settings, parsed_args):
+        wishes = runner.Wishes(
+            parsed_args.flavor, parsed_args.servers, parsed_args.networks,
+            parsed_args.environments)
+        shown = progress.Progress(sys.stderr)
+        tried = (trial.Trial(target.connection, target.compute, target.host,
+                             parsed_args.flavor, shown, parsed_args.timeout)
+                 if parsed_args.is_trial and target.connection else None)
+        try:
+            with tried or contextlib.nullcontext():
+                return list(runner.run(target, wishes, settings, tried))
+        except errors.EnvironmentsError as exc:
+            raise exceptions.CommandError(str(exc))
+        except KeyboardInterrupt:
+            raise exceptions.CommandError(
+                'Interrupted. Nothing is left of what --try made.' if tried
+                else 'Interrupted. Nothing was changed.')
+        finally:
+            shown.end()

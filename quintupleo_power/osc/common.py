@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands share: connections, errors, options and columns."""
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+
+from cliff import columns
+import openstack
+from osc_lib import exceptions
+from osc_lib.i18n import _
+
+from quintupleo_power.environments import environment
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import progress
+from quintupleo_power.environments import retry
+from quintupleo_power.host_cloud import answers
+
+RESUMED = ('Interrupted. Nothing is lost: the same command goes on where this '
+           'one ended, and "openstack quintupleo environment delete" removes '
+           'what there is.')
+
+
+def connection(app):
+    """Return the client's connection to the cloud."""
+    found = app.client_manager.sdk_connection
+    answers.check(found.session)
+    return found
+
+
+@contextlib.contextmanager
+def environments(app, parsed_args, interrupted=RESUMED):
+    """Yield the project's Environments; raise errors as CommandError.
+
+    :param interrupted: message after Ctrl-C.
+    """
+    shown = progress.Progress(sys.stderr)
+    options = {name: getattr(parsed_args, name) for name in (
+        'concurrency', 'timeout', 'removal_timeout', 'snapshot_timeout')
+        if hasattr(parsed_args, name)}
+    try:
+        with errors.translated('The cloud'):
+            yield environment.Environments(connection(app), shown, **options)
+    except errors.EnvironmentsError as exc:
+        raise exceptions.CommandError(str(exc))
+    except KeyboardInterrupt:
+        raise exceptions.CommandError(interrupted)
+    finally:
+        shown.end()
+
+
+def argument_type(pattern, expected, convert=str):
+    """Return a type for argparse.
+
+    :param pattern: regular expression of what is valid.
+    :param expected: what is valid, for the error.
+    """
+    def parse(text):
+        if not re.fullmatch(pattern, text):
+            raise argparse.ArgumentTypeError(
+                f'invalid value {text!r}: use {expected}')
+        return convert(text)
+
+    return parse
+
+
+_positive_int = argument_type('0*[1-9][0-9]*', 'an integer from 1 on', int)
+
+
+def add_concurrency_option(parser):
+    parser.add_argument(
+        '--concurrency', metavar='<number>', type=_positive_int,
+        default=retry.CONCURRENCY,
+        help=_('Requests that may be under way at once '
+               '(default: %(default)s)'))
+
+
+def add_timeout_option(parser, default, help_text, dest='timeout'):
+    parser.add_argument(
+        '--timeout', metavar='<seconds>', type=_positive_int, dest=dest,
+        default=default, help=help_text + _(' (default: %(default)s)'))
+
+
+def add_enrolment_options(parser):
+    """Add the options of commands that enroll nodes."""
+    target = parser.add_mutually_exclusive_group()
+    target.add_argument(
+        '--os-baremetal-cloud', metavar='<cloud>',
+        help=_("Entry of clouds.yaml whose Ironic it is (default: the host "
+               "cloud's own)"))
+    target.add_argument(
+        '--os-baremetal-endpoint', metavar='<url>',
+        help=_('Address of an Ironic that asks for no credentials'))
+    target.add_argument(
+        '-o', '--output', metavar='<file>',
+        help=_('Write this file instead of enrolling'))
+    parser.add_argument(
+        '--host-cloud', metavar='<cloud>',
+        help=_("What the conductor's clouds.yaml calls the host cloud "
+               '(default: none, for what its section [quintupleo] names)'))
+
+
+def enroll(app, parsed_args, found, described, refuse_enrolled=False):
+    """Enroll nodes, or write them to a file, as the options say.
+
+    :param found: the Environments.
+    :param described: the nodes.
+    :returns: (names of the columns, rows).
+    """
+    if parsed_args.output:
+        _write(app, parsed_args.output, {'nodes': described})
+        return ('Name', 'Server'), [
+            (each['name'], each['driver_info']['quintupleo_server'])
+            for each in described]
+    outcomes = found.enroll(described, _baremetal(app, parsed_args),
+                            refuse_enrolled)
+    return ('Name', 'UUID', 'Server', 'Outcome'), [
+        (each.name, each.id, each.server, each.outcome) for each in outcomes]
+
+
+def _baremetal(app, parsed_args):
+    """Return openstacksdk's proxy of the Ironic that the options name."""
+    if parsed_args.os_baremetal_endpoint:
+        return openstack.connect(
+            load_envvars=False, load_yaml_config=False, auth_type='none',
+            endpoint=parsed_args.os_baremetal_endpoint).baremetal
+    if parsed_args.os_baremetal_cloud:
+        try:
+            return openstack.connect(
+                cloud=parsed_args.os_baremetal_cloud).baremetal
+        except openstack.exceptions.ConfigException as exc:
+            raise errors.EnvironmentsError(f'--os-baremetal-cloud: {exc}')
+    cloud = connection(app)
+    with contextlib.suppress(*errors.CLOUD_ERRORS):
+        # openstacksdk has several ways to say that it does not exist.
+        if cloud.baremetal.get_endpoint():
+            return cloud.baremetal
+    raise errors.EnvironmentsError(
+        'The host cloud has no Ironic of its own: say which one is to have '
+        'the nodes with --os-baremetal-cloud or --os-baremetal-endpoint, or '
+        'write a file with -o')
+
+
+def _write(app, path, content):
+    text = json.dumps(content, indent=2) + '\n'
+    if path == '-':
+        app.stdout.write(text)
+        return
+    try:
+        with open(path, 'w', encoding='utf-8') as target:
+            target.write(text)
+    except OSError as exc:
+        raise errors.EnvironmentsError(
+            f'{path} cannot be written: {exc.strerror}')
+
+
+class LinesColumn(columns.FormattableColumn):
+    """A list of dicts, shown to users as lines of a format."""
+
+    def __init__(self, value, line):
+        super().__init__(value)
+        self._line = line
+
+    def human_readable(self):
+        """Return a line for each dict."""
+        return '\n'.join(
+            self._line.format(**{
+                name: ', '.join(value) if isinstance(value, list) else value
+                for name, value in each.items()})
+            for each in self._value)
+
+
+def natural_order(name):
+    """Return a sort key that puts compute-2 before compute-10."""
+    return [int(part) if part.isdigit() else part
+            for part in re.split('([0-9]+)', name)]

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands ``openstack quintupleo environment``, but for snapshots."""
+
+import datetime
+import re
+
+from osc_lib.cli import format_columns
+from osc_lib.command import command
+from osc_lib.i18n import _
+from oslo_utils import timeutils
+
+from quintupleo_power.environments import definition
+from quintupleo_power.environments import environment
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import ownership
+from quintupleo_power.environments import plan
+from quintupleo_power.environments import remover
+from quintupleo_power.environments import schema
+from quintupleo_power.osc import common
+
+_UNITS = {'s': 'seconds', 'm': 'minutes', 'h': 'hours', 'd': 'days'}
+
+
+_count = common.argument_type('[0-9]+', 'an integer from 0 on', int)
+_age = common.argument_type(
+    '[0-9]+[smhd]', 'an age such as 90m, 6h or 2d',
+    lambda text: datetime.timedelta(**{_UNITS[text[-1]]: int(text[:-1])}))
+
+
+def _add_wait_options(parser):
+    parser.add_argument(
+        '--wait', action='store_true',
+        help=_('Wait until all servers are built, and those of kind '
+               'baremetal switched off; without it, "create --wait" does so '
+               'later'))
+    common.add_concurrency_option(parser)
+    common.add_timeout_option(
+        parser, environment.TIMEOUT,
+        _('How long to wait for one server or volume'))
+
+
+def _columns(found):
+    """Return (names, values) of an environment."""
+    servers = [{
+        'name': each.body.name, 'id': each.id,
+        'role': each.key.split('.')[1], 'status': each.body.status,
+        'addresses': _addresses(found, each)}
+        for each in found.all(plan.SERVER)]
+    columns = {
+        'name': found.name,
+        'status': found.status,
+        'created_at': _timestamp(found.created_at),
+        'roles': format_columns.DictColumn(
+            {role.name: f'{role.count} ({role.kind})'
+             for role in found.definition.roles} if found.definition else {}),
+        'servers': common.LinesColumn(
+            sorted(servers,
+                   key=lambda each: common.natural_order(each['name'])),
+            '{name} {status} {id}'),
+        'networks': format_columns.DictColumn(
+            {each.body.name: each.id for each in found.all(plan.NETWORK)}),
+        'virtual_ips': format_columns.DictColumn(
+            {each.body.name: ', '.join(_fixed_ips(each.body))
+             for each in found.all(plan.VIRTUAL_IP)}),
+        'ports': format_columns.DictColumn(
+            {each.body.name: each.id for each in found.all(plan.PORT)
+             if each.key.count('.') == 1}),
+        'floating_ips': format_columns.DictColumn(
+            {ownership.name(found.name, each.key.partition('.')[2]):
+             each.body.floating_ip_address
+             for each in found.all(plan.FLOATING_IP)}),
+        'volumes': format_columns.DictColumn(
+            {each.body.name: each.id for each in found.all(plan.VOLUME)}),
+    }
+    return tuple(columns), tuple(columns.values())
+
+
+def _addresses(found, server):
+    """Return the addresses that the ports of a server keep."""
+    prefix = plan.key(plan.PORT, *server.key.split('.')[1:], '')
+    return [address for each in found.all(plan.PORT)
+            if each.key.startswith(prefix)
+            for address in _fixed_ips(each.body)]
+
+
+def _fixed_ips(port):
+    return [each['ip_address'] for each in port.fixed_ips or ()]
+
+
+def _timestamp(moment):
+    return moment.strftime('%Y-%m-%dT%H:%M:%SZ') if moment else ''
+
+
+class CreateEnvironment(command.ShowOne):
+    _description = _(
+        'Make an environment from a file: networks, servers that become '
+        'bare-metal nodes, and ordinary ones. What is there already stays, '
+        'so that the same command goes on after an interruption.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'file', metavar='<file>',
+            help=_('The environment in YAML; environment.yaml.sample has an '
+                   'example of each key'))
+        parser.add_argument(
+            '--name', metavar='<name>',
+            help=_('Its name (default: "name" in the file)'))
+        parser.add_argument(
+            '--dry-run', action='store_true',
+            help=_('Show what would be made, and what it costs in quota'))
+        _add_wait_options(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            wanted = definition.load(parsed_args.file)
+            name = parsed_args.name or wanted.name
+            if not name:
+                raise errors.EnvironmentsError(
+                    f'{parsed_args.file} has no "name": add one, or give '
+                    '--name')
+            if not re.fullmatch(schema.ENVIRONMENT_PATTERN, name):
+                raise errors.EnvironmentsError(
+                    f'"{name}" cannot be the name of an environment: up to '
+                    '40 letters, digits, dots, dashes and underscores, the '
+                    'first a letter or a digit')
+            if parsed_args.dry_run:
+                return _preview_columns(environments.preview(wanted, name))
+            return _columns(environments.create(wanted, name,
+                                                parsed_args.wait))
+
+
+def _preview_columns(preview):
+    return ('name', 'to_make', 'quota'), (
+        preview.name,
+        common.LinesColumn(
+            [{'what': what, 'names': sorted(names, key=common.natural_order)}
+             for what, names in preview.names().items()],
+            '{what}: {names}'),
+        common.LinesColumn(
+            [{'what': each.what, 'needed': each.needed,
+              'used': _or_unknown(each.used),
+              'limit': 'none' if each.used is not None and each.limit is None
+                       else _or_unknown(each.limit)}
+             for each in preview.costs],
+            '{what}: {needed} needed, {used} in use, limit {limit}'))
+
+
+def _or_unknown(number):
+    return 'unknown' if number is None else number
+
+
+class ListEnvironments(command.Lister):
+    _description = _(
+        'List the environments of the project. COMPLETE ones have all that '
+        'their file says, INCOMPLETE ones were interrupted or have lost '
+        'something, and LEFTOVER is what a deletion could not remove.')
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            return (('Name', 'Status', 'Created At', 'Servers'), [
+                (each.name, each.status, _timestamp(each.created_at),
+                 len(each.all(plan.SERVER))) for each in environments.all()])
+
+
+class ShowEnvironment(command.ShowOne):
+    _description = _('Show an environment.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>', help=_('Its name'))
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            return _columns(environments.get(parsed_args.name))
+
+
+class DeleteEnvironment(command.Command):
+    _description = _(
+        'Remove environments: all that belongs to them, and nothing else. '
+        'It is not an error if one does not exist.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('names', metavar='<name>', nargs='*',
+                            help=_('Its name; may be repeated'))
+        parser.add_argument(
+            '--older-than', metavar='<age>', type=_age,
+            help=_('Only those that are older, such as 90m, 6h or 2d; '
+                   'without names, all that are'))
+        parser.add_argument(
+            '--prefix', metavar='<text>', default='',
+            help=_('With --older-than and without names: only those whose '
+                   'names begin with it'))
+        common.add_concurrency_option(parser)
+        common.add_timeout_option(
+            parser, remover.TIMEOUT, _(
+                'How long to try again to remove what is still in use'),
+            'removal_timeout')
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            if parsed_args.older_than is None and not parsed_args.names:
+                raise errors.EnvironmentsError(
+                    'Which environment? Give its name, or --older-than')
+            self._delete(environments, parsed_args.names
+                         if parsed_args.older_than is None
+                         else self._old(environments, parsed_args))
+
+    def _old(self, environments, parsed_args):
+        before = timeutils.utcnow(with_timezone=True) - parsed_args.older_than
+        names = parsed_args.names
+        return [each.name for each in environments.all()
+                if each.created_at and each.created_at < before
+                and (each.name in names if names
+                     else each.name.startswith(parsed_args.prefix))]
+
+    def _delete(self, environments, names):
+        problems = []
+        for name in names:
+            # An error of one does not keep the others.
+            try:
+                existed = environments.delete(name)
+            except errors.Cancelled:
+                raise
+            except errors.EnvironmentsError as exc:
+                problems.append(f'Environment "{name}":\n{exc}')
+            else:
+                print(f'{name}: ' + ('removed' if existed
+                                     else 'does not exist'),
+                      file=self.app.stdout)
+        if not names:
+            print('Nothing is to be removed.', file=self.app.stdout)
+        if problems:
+            raise errors.EnvironmentsError('\n'.join(problems))
+
+
+class ScaleEnvironment(command.ShowOne):
+    _description = _(
+        'Give a role of an environment another number of servers. Those with '
+        'the highest numbers go first: take their nodes out of Ironic '
+        'before.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        parser.add_argument('role', metavar='<role>',
+                            help=_("The role's name"))
+        parser.add_argument('count', metavar='<count>', type=_count,
+                            help=_('How many servers it is to have'))
+        _add_wait_options(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            return _columns(environments.scale(
+                parsed_args.name, parsed_args.role, parsed_args.count,
+                parsed_args.wait))
+
+
+class EnrollEnvironment(command.Lister):
+    _description = _(
+        'Make the servers of an environment nodes of an Ironic, each once, '
+        'or write a file for "openstack baremetal create".')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        common.add_enrolment_options(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            return common.enroll(
+                self.app, parsed_args, environments,
+                environments.describe_nodes(parsed_args.name,
+                                            parsed_args.host_cloud))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands ``openstack quintupleo environment snapshot`` and ``restore``."""
+
+from osc_lib.command import command
+from osc_lib.i18n import _
+
+from quintupleo_power.environments import environment
+from quintupleo_power.environments import snapshots
+from quintupleo_power.host_cloud import snapshots as server_snapshots
+from quintupleo_power.osc import common
+
+
+_snapshot_name = common.argument_type(
+    server_snapshots.NAMES, 'up to 40 letters, digits, dots, dashes and '
+    'underscores')
+
+
+class _SnapshotCommand(command.Command):
+    """A command for one snapshot of one environment."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        parser.add_argument('snapshot', metavar='<snapshot>',
+                            type=_snapshot_name,
+                            help=_("The snapshot's name"))
+        common.add_timeout_option(
+            parser, snapshots.TIMEOUT, _('How long to wait for one server'),
+            'snapshot_timeout')
+        return parser
+
+
+class SnapshotEnvironment(_SnapshotCommand):
+    _description = _(
+        'Keep the disks of all servers of an environment as they are at one '
+        'moment, all or none. Servers that run are stopped for it, and '
+        'started again.')
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            environments.snapshot(parsed_args.name, parsed_args.snapshot)
+
+
+class RestoreEnvironment(_SnapshotCommand):
+    _description = _(
+        'Bring the disks of all servers of an environment back to a '
+        'snapshot. The servers are switched off then.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--start', action='store_true',
+            help=_('Start the servers that ran when the snapshot was made'))
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            environments.restore(parsed_args.name, parsed_args.snapshot,
+                                 parsed_args.start)
+
+
+class ListSnapshots(command.Lister):
+    _description = _(
+        'List the snapshots of environments. An INCOMPLETE one was '
+        'interrupted: make it again, or delete it.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>', nargs='?',
+                            help=_('Only those of this environment'))
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            return (('Environment', 'Name', 'Status', 'Created At',
+                     'Servers'), [
+                (each.environment, each.name,
+                 environment.COMPLETE if each.is_complete
+                 else environment.INCOMPLETE, each.created_at, each.servers)
+                for each in environments.list_snapshots(parsed_args.name)])
+
+
+class DeleteSnapshots(command.Command):
+    _description = _(
+        'Remove snapshots of an environment. It is not an error if one does '
+        'not exist.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('name', metavar='<name>',
+                            help=_("The environment's name"))
+        parser.add_argument(
+            'snapshots', metavar='<snapshot>', nargs='+',
+            type=_snapshot_name, help=_("The snapshot's name; may be "
+                                        'repeated'))
+        return parser
+
+    def take_action(self, parsed_args):
+        with common.environments(self.app, parsed_args) as environments:
+            for each in parsed_args.snapshots:
+                existed = environments.delete_snapshot(parsed_args.name, each)
+                print(f'{each}: ' + ('removed' if existed
+                                     else 'does not exist'),
+                      file=self.app.stdout)

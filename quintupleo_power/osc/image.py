@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands ``openstack quintupleo image``."""
+
+from osc_lib.command import command
+from osc_lib import exceptions
+from osc_lib.i18n import _
+from osc_lib import utils
+
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import images
+from quintupleo_power.osc import common
+
+
+class CreateImages(command.Lister):
+    _description = _(
+        'Make the images that a host cloud needs: those that boot a server '
+        'from the network and the empty ones that servers are made from. '
+        'What is there already stays.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--iso', metavar='<file>', required=True,
+            help=_('CD image to boot from the network with, as '
+                   'tools/build-ipxe-image makes it'))
+        parser.add_argument(
+            '--network-first-iso', metavar='<file>',
+            help=_('Make the images for network-first servers, too, of this '
+                   'CD image, as tools/build-ipxe-image --network-first '
+                   'makes it'))
+        parser.add_argument(
+            '--boot-mode', action='append', choices=images.BOOT_MODES,
+            help=_('Boot mode to make images for; may be repeated '
+                   '(default: both)'))
+        parser.add_argument(
+            '--hypervisor-type', metavar='<type>',
+            help=_('Make images whose servers Nova schedules to hypervisors '
+                   'of this type, such as qemu, lxc or vmware; it ends the '
+                   'names of the empty images'))
+        parser.add_argument(
+            '--prefix', metavar='<prefix>', default='quintupleo',
+            help=_('What the names begin with (default: %(default)s); with '
+                   'another one, set rescue_image_bios, rescue_image_uefi, '
+                   'empty_image_bios and empty_image_uefi in section '
+                   '[quintupleo], and name the empty ones in environments'))
+        parser.add_argument(
+            '--replace', action='store_true',
+            help=_('Replace images of these names and other content'))
+        return parser
+
+    def take_action(self, parsed_args):
+        options = images.Options(
+            iso=parsed_args.iso,
+            network_first_iso=parsed_args.network_first_iso,
+            boot_modes=parsed_args.boot_mode or images.BOOT_MODES,
+            prefix=parsed_args.prefix, replace=parsed_args.replace,
+            hypervisor_type=parsed_args.hypervisor_type)
+        try:
+            made = list(images.create_all(common.connection(self.app),
+                                          options))
+        except errors.ImageError as exc:
+            raise exceptions.CommandError(str(exc))
+        columns = ('name', 'id', 'boot_mode', 'purpose', 'outcome')
+        return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),
+                [utils.get_item_properties(image, columns)
+                 for image in made])

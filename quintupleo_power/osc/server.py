@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands ``openstack quintupleo server``."""
+
+from osc_lib.cli import parseractions
+from osc_lib.command import command
+from osc_lib.i18n import _
+
+from quintupleo_power.environments import server_nodes
+from quintupleo_power.osc import common
+
+
+class EnrollServers(command.Lister):
+    _description = _(
+        'Make existing servers of the project nodes of an Ironic, or write a '
+        'file for "openstack baremetal create". All are checked before the '
+        'first one is enrolled. The servers stay as they are.')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'servers', metavar='<server>', nargs='+',
+            help=_('Server to enroll; UUID or unique name'))
+        common.add_enrolment_options(parser)
+        parser.add_argument(
+            '--resource-class', metavar='<resource-class>',
+            help=_("Resource class of the nodes (default: Ironic's)"))
+        parser.add_argument(
+            '--capability', metavar='<name=value>', dest='capabilities',
+            action=parseractions.KeyValueAction,
+            help=_('Capability of the nodes, beside their boot mode; may be '
+                   'repeated'))
+        parser.add_argument(
+            '--physical-network', metavar='<network=name>',
+            dest='physical_networks', action=parseractions.KeyValueAction,
+            help=_('Physical network of the ports on this network of the '
+                   'host cloud, UUID or name; may be repeated'))
+        return parser
+
+    def take_action(self, parsed_args):
+        options = server_nodes.Options(
+            parsed_args.host_cloud, parsed_args.resource_class,
+            parsed_args.capabilities or {},
+            parsed_args.physical_networks or {})
+        with common.environments(self.app, parsed_args, _(
+                'Interrupted. Enroll again without the servers that are '
+                'nodes already: it completes what this command has begun.'
+                )) as environments:
+            return common.enroll(
+                self.app, parsed_args, environments,
+                environments.describe_servers(parsed_args.servers, options),
+                refuse_enrolled=True)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps on a node's whole disk: wiped, kept, and brought back.
+
+Each function takes a TaskManager instance with an exclusive lock. It raises
+MissingParameterValue or InvalidParameterValue if a setting or an argument is
+missing or wrong.
+"""
+
+import time
+
+from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import utils as conductor_utils
+from oslo_config import cfg
+
+from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import exceptions
+from quintupleo_power import executor
+from quintupleo_power.host_cloud import capabilities
+from quintupleo_power.host_cloud import snapshots
+from quintupleo_power.node import pending_request
+from quintupleo_power.rebuild import config_drive
+from quintupleo_power.rebuild import empty_image
+from quintupleo_power.rebuild import server_fields
+from quintupleo_power import transitions
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+
+def wipe(task):
+    """Make the disk of a node empty and leave it powered off.
+
+    :raises: DriverOperationError if the server has more than Nova wipes, or
+        was not wiped.
+    """
+    _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
+
+
+def clear_instance_data(task):
+    """Remove from a server what an instance has left beside its disks.
+
+    What an agent has erased before may be more than a rebuild wipes.
+
+    :raises: DriverOperationError if the server was not rebuilt.
+    """
+    if server_fields.was_noted(task.node):
+        _empty(task, 'clear_instance_data',
+               capabilities.Capabilities.rebuild_obstacle)
+
+
+def rebuild(task, step, body):
+    """Rebuild a node's server and leave it powered off.
+
+    :param step: the name of the step, for messages.
+    :param body: function of (node, info, host, server) that returns the
+        members of Nova's ``rebuild``, ``imageRef`` among them.
+    :raises: DriverOperationError if the server was not rebuilt.
+    """
+    carry_out(task, step, transitions.Request.REBUILD, body)
+
+
+def carry_out(task, step, request, body):
+    """Do what leaves a node powered off, within [quintupleo]image_timeout.
+
+    :param step: the name of the step, for messages.
+    :param request: a :class:`transitions.Request`.
+    :param body: see :func:`executor.run`.
+    :returns: the :class:`host_cloud.servers.Server` afterwards.
+    """
+    node = task.node
+    with pending_request.kept(node, step):
+        server = executor.run(
+            node, request, CONF[GROUP].image_timeout, body)
+        node.power_state = states.POWER_OFF
+    # Unlike a power request, a step saves this by itself: power sync would
+    # otherwise force the state from before it.
+    node.save()
+    return server
+
+
+def _empty(task, step, obstacle_of):
+    def members(node, info, host, server):
+        obstacle = obstacle_of(host.capabilities, server)
+        if obstacle:
+            raise transitions.Refused(
+                f'Server {server.id} ({server.name}) cannot be wiped: '
+                f'{obstacle}')
+        image = {'imageRef': empty_image.find(node, info, host, server)}
+        if not server_fields.was_noted(node):
+            return image
+        # User data and the like of an instance go with its disk.
+        return {**image, **server_fields.members(
+            node, host.compute_version, server, config_drive.ConfigDrive(),
+            None)}
+
+    rebuild(task, step, members)
+    server_fields.forget(task.node)
+
+
+def snapshot(task, name):
+    """Keep the content of a node's disks.
+
+    A machine that runs from its disk is powered off for it, and on again.
+
+    :param name: what to call it.
+    :raises: DriverOperationError if it was not made.
+    """
+    _require_name(task.node, name)
+    deadline = time.monotonic() + CONF[GROUP].image_timeout
+    with exceptions.host_cloud(task.node) as (info, host):
+        server = host.servers.get(info.server)
+        host.snapshots.prepare(server, name)
+    runs = transitions.situation(server.state) in _RUNS
+    try:
+        server = carry_out(
+            task, 'snapshot', transitions.Request.SNAPSHOT,
+            lambda node, info, host, server: host.snapshots.body(
+                server, name))
+        with exceptions.host_cloud(task.node) as (_, host):
+            host.snapshots.finish(server, name, deadline)
+    finally:
+        if runs:
+            conductor_utils.node_power_action(task, states.POWER_ON)
+
+
+# Out of PXE it would be the agent that starts again, or the wrong system.
+_RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
+
+
+def restore(task, name):
+    """Bring a node's disks back to a snapshot and leave it powered off.
+
+    :param name: the name of the snapshot.
+    :raises: DriverOperationError if there is no such snapshot, or the disks
+        were not brought back.
+    """
+    _require_name(task.node, name)
+    deadline = time.monotonic() + CONF[GROUP].image_timeout
+    with exceptions.host_cloud(task.node) as (info, host):
+        found = host.snapshots.require(host.servers.get(info.server), name)
+    rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
+    with exceptions.host_cloud(task.node) as (_, host):
+        host.snapshots.restore_volumes(found, deadline)
+
+
+def delete_snapshot(task, name):
+    """Remove a snapshot of a node, if there is one.
+
+    :param name: the name of the snapshot.
+    :raises: DriverOperationError if something of it stays.
+    """
+    _require_name(task.node, name)
+    with exceptions.host_cloud(task.node) as (info, host):
+        found = host.snapshots.find(host.servers.get(info.server).id, name)
+        if found:
+            host.snapshots.delete(found)
+
+
+def _require_name(node, name):
+    if not isinstance(name, str) or not snapshots.NAMES.fullmatch(name):
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: the name of a snapshot has up to 40 letters, '
+            'digits, dots, dashes and underscores, and begins with a letter '
+            'or a digit')

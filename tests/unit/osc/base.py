@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of commands have in common: a cloud, and the client."""
+
+import io
+import os
+import tempfile
+from unittest import mock
+
+from openstackclient import shell
+from osc_lib import exceptions
+
+from quintupleo_power.osc import environment
+from quintupleo_power.osc import environment_snapshot
+from tests.unit.environments import test_enrolment
+from tests.unit.environments import test_environment
+
+COMMANDS = {**vars(environment), **vars(environment_snapshot)}
+
+
+class CommandTestCase(test_environment.EnvironmentTestCase):
+    """Runs commands as python-openstackclient does."""
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = self.write('env.yaml', test_environment.FILE)
+        self.ironic = test_enrolment.FakeIronic()
+        self.cloud.baremetal = self.ironic
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, 'w') as target:
+            target.write(text)
+        return path
+
+    def run_command(self, *words):
+        """Run the client; return its exit code and what it printed."""
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch('sys.stderr', err), mock.patch('sys.stdout', out):
+            client = shell.OpenStackShell()
+            client.initialize_app = mock.Mock()
+            client.stdout, client.stderr = out, err
+            client._set_streams(None, out, err)
+            client.client_manager = mock.Mock(sdk_connection=self.cloud)
+            command = COMMANDS[words[0]](client, mock.Mock())
+            parser = command.get_parser('openstack')
+            try:
+                code = command.run(parser.parse_args(
+                    [str(word) for word in words[1:]])) or 0
+            except exceptions.CommandError as exc:
+                code = 1
+                print(exc, file=err)
+            except SystemExit as exc:
+                code = exc.code
+        self.out, self.err = out.getvalue(), err.getvalue()
+        return code
+
+    def succeed(self, *words):
+        self.assertEqual(0, self.run_command(*words), getattr(
+            self, 'err', ''))
+
+    def fail_with(self, *words, says):
+        self.assertNotEqual(0, self.run_command(*words))
+        self.assertIn(says, self.err)
