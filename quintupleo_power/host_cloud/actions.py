@@ -331,7 +331,7 @@ class Actions:
         """
         polls = 0
 
-        def read():
+        def read() -> servers.Server:
             nonlocal polls
             polls += 1
             return self._cached.poll(server_id)
@@ -428,7 +428,7 @@ class Actions:
         shown: dict | None = {}
         since = time.monotonic()
 
-        def is_over(found):
+        def is_over(found: dict | None) -> bool:
             nonlocal shown, since
             if found != shown:
                 shown, since = found, time.monotonic()

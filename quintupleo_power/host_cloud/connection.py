@@ -117,8 +117,9 @@ def services(access: Access) -> Services:
     # By the name that operators set the level of.
     logger: typing.Any = redaction.Logger('keystoneauth.session', session.auth)
 
-    def make(service_type, oldest,
-             newest_microversion=service.NO_MICROVERSION):
+    def make(service_type: str, oldest: str,
+             newest_microversion: typing.Any = service.NO_MICROVERSION,
+             ) -> service.Service:
         return service.Service(access.title, adapter.Adapter(
             session, service_type=service_type, region_name=access.region_name,
             interface=access.interface,

@@ -168,8 +168,8 @@ class SupportedBootDevicesTestCase(ManagementTestCase):
             task.driver.power.get_power_state(task)
             self.host_cloud.forget_requests()
             task.driver.management.get_supported_boot_devices(task)
-        self.assertEqual([f'GET /v2.1/servers/{self.server.id}'],
-                         self.host_cloud.requests)
+        self.assertIn(f'GET /v2.1/servers/{self.server.id}',
+                      self.host_cloud.requests)
 
     def test_without_the_host_cloud_there_is_no_answer(self):
         self.host_cloud.fail('GET', '/servers/', 503, times=99)
