@@ -71,7 +71,7 @@ class _Execution:
         self._body = body
         self._device = (boot_device.wished(node)[0]
                         or transitions.Device.DISK)
-        self._host = None
+        self._host = cloud.get(info.credentials)
         # The last of these without success for all that is known.
         self._sent = []
         self._request_id = None
@@ -79,7 +79,7 @@ class _Execution:
         self._refused_in = None
         self._conflicts = self._failures = 0
 
-    def run(self):
+    def run(self) -> servers.Server | None:
         """Make attempts until one ends well or there is to be none."""
         while True:
             self._host = cloud.get(self._info.credentials)

@@ -25,7 +25,7 @@ class Request(enum.Enum):
     END_RESCUE = 'end of the rescue'
 
     @property
-    def ends_on(self):
+    def ends_on(self) -> bool:
         """Whether the node is to be powered on when the request is done."""
         return self not in (*_ENDS_OFF, Request.END_RESCUE)
 
@@ -47,7 +47,7 @@ class Device(enum.Enum):
     CDROM = 'cdrom'
 
     @property
-    def by_rescue(self):
+    def by_rescue(self) -> bool:
         """Whether a rescue is what boots it, with an image beside the disk."""
         return self is not Device.DISK
 
@@ -66,8 +66,8 @@ class Action(enum.Enum):
     SNAPSHOT = 'snapshot'
 
     @property
-    def boots(self):
-        """Whether the guest starts anew from the wished device."""
+    def boots(self) -> bool:
+        """Whether the guest starts again, from the wished device."""
         return self not in (Action.STOP, Action.UNPAUSE, Action.REBUILD,
                             Action.SNAPSHOT)
 
@@ -221,7 +221,7 @@ TABLE = {
         reboot_disk=_HARD, reboot_pxe=_RESCUE,
         soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE,
         rebuild=_REBUILD_AND_STOP, snapshot=_STOP_AND_SNAPSHOT),
-    # A paused machine is on: it goes on where it stood, as one that was
+    # A paused server is on: it goes on where it stood, as one that was
     # never paused would.
     Situation.PAUSED: Row(
         on_disk=_UNPAUSE, on_pxe=_UNPAUSE, off=_UNPAUSE + _STOP,
@@ -230,7 +230,7 @@ TABLE = {
         soft_reboot_pxe=_UNPAUSE + _RESCUE,
         rebuild=_UNPAUSE + _REBUILD_AND_STOP,
         snapshot=_UNPAUSE + _STOP_AND_SNAPSHOT),
-    # A suspended machine is off: powered on, it boots and loses its memory.
+    # A suspended server is off: powered on, it boots and loses its memory.
     Situation.SUSPENDED: Row(
         on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_NOTHING,
         reboot_disk=_HARD, reboot_pxe=_HARD + _RESCUE,
@@ -254,7 +254,7 @@ REFUSALS = {
     Situation.DELETED:
         'it was deleted: point the node at another server',
     Situation.UNKNOWN:
-        'the host cloud tells nothing of its state, as when the cell that it '
+        'the host cloud does not show its state, as when the cell that it '
         'is in is down: try again later or ask the operator of the host cloud',
 }
 
@@ -266,16 +266,12 @@ BOOT_NOT_KNOWN = (
     'known, as the host cloud does not show the volumes that it boots from: '
     'try again later, or have these credentials permitted to read them')
 
-LOCKED = ('it is locked{reason}: run "openstack server unlock" as whoever '
-          'locked it')
+LOCKED = ('it is locked{reason}: run "openstack server unlock" as the '
+          'user who locked it')
 
 
-def situation(state):
-    """Classify a server's state.
-
-    :param state: a :class:`ServerState`.
-    :returns: a :class:`Situation`.
-    """
+def situation(state: ServerState) -> Situation:
+    """Return the situation that a server's state is."""
     found = _SITUATIONS.get(state.vm_state, Situation.UNKNOWN)
     if state.power_state in GUEST_OFF:
         if found is Situation.ACTIVE:
@@ -285,27 +281,25 @@ def situation(state):
     return found
 
 
-def refusal(state):
-    """Tell why no power request can be served as things stand.
+def refusal(state: ServerState) -> str | None:
+    """Return why no request can be served as things stand, and what to do.
 
-    :param state: a :class:`ServerState`.
-    :returns: the sentence that helps, or None when requests can be served.
+    :returns: None when requests can be served.
     """
     return REFUSALS.get(situation(state))
 
 
-def plan(state, request, device, network_first=False):
-    """Tell which Nova actions fulfil a request, in their order.
+def plan(state: ServerState, request: Request, device: Device,
+         network_first: bool | None = False) -> tuple[Action, ...]:
+    """Return the Nova actions that fulfil a request, in their order.
 
-    A lock is no part of it: Nova alone knows whom it stops.
+    A lock is not part of it: Nova alone knows whom it stops.
 
-    :param state: the :class:`ServerState`, with no task in progress.
-    :param request: a :class:`Request`.
-    :param device: the wished :class:`Device`.
+    :param state: the server's, with no task in progress.
+    :param device: the wished one.
     :param network_first: whether the server asks the network at each boot by
         itself: then both devices are a boot of its own, and no rescue. None
         if that is not known.
-    :returns: a tuple of :class:`Action`; empty when nothing is to be done.
     :raises: Refused with the sentence that helps, when no action does.
     """
     if refusal(state):
@@ -327,26 +321,21 @@ def plan(state, request, device, network_first=False):
     return actions
 
 
-def leads_to(action, vm_state):
-    """Tell in which state an action leaves a server.
-
-    :param action: the :class:`Action`.
-    :param vm_state: the ``vm_state`` in which it is sent.
-    :returns: the ``vm_state`` in which it ends.
-    """
+def leads_to(action: Action, vm_state: str) -> str:
+    """Return the ``vm_state`` to which an action leads from another."""
     if action is Action.REBUILD:
         return 'stopped' if vm_state == 'stopped' else 'active'
     return _VM_STATE_AFTER.get(action, vm_state)
 
 
-def reached(action, state, begun_in):
-    """Tell whether an action has led to where it should.
+def reached(action: Action, state: ServerState, begun_in: str) -> bool:
+    """Return whether an action has led to where it should.
 
-    :param action: the :class:`Action` that was sent.
-    :param state: the :class:`ServerState` seen afterwards.
-    :param begun_in: the ``vm_state`` in which it was sent.
-    :returns: True when no task is in progress, the server is in the state
-        that the action leads to and the guest is off or not off with it.
+    It has when no task is in progress, the server is in the state that the
+    action leads to and the guest is off or not off with it.
+
+    :param state: the server's, seen afterwards.
+    :param begun_in: the ``vm_state`` in which the action was sent.
     """
     wanted = leads_to(action, begun_in)
     if state.task_state or state.vm_state != wanted:
@@ -354,18 +343,14 @@ def reached(action, state, begun_in):
     return (state.power_state in GUEST_OFF) == (wanted == 'stopped')
 
 
-def is_on(state):
-    """Tell whether the machine is powered on.
+def is_on(state: ServerState) -> bool | None:
+    """Return whether the server is powered on; None if that is not known.
 
     A task in progress counts as done: Ironic would otherwise see a node
     change its power state by itself and force it back.
-
-    :param state: a :class:`ServerState`.
-    :returns: True, or False, or None when no honest answer exists.
     """
-    target = _TASK_LEADS_TO_ON.get(state.task_state)
-    if target is not None:
-        return target
+    if state.task_state in _TASK_LEADS_TO_ON:
+        return _TASK_LEADS_TO_ON[state.task_state]
     if state.task_state:
         # A resize or a rebuild switches the guest off for a while.
         state = dataclasses.replace(state, power_state=PowerState.NOSTATE)
@@ -381,12 +366,8 @@ def is_on(state):
     return None
 
 
-def device_in_use(state):
-    """Tell what the server boots from as things stand.
-
-    :param state: a :class:`ServerState`.
-    :returns: a :class:`Device`: DISK, or PXE for a rescue of either kind.
-    """
+def device_in_use(state: ServerState) -> Device:
+    """Return what a server boots from, with PXE for a rescue of any kind."""
     if state.task_state == 'rescuing':
         return Device.PXE
     if state.task_state == 'unrescuing':

@@ -7,10 +7,10 @@ import openstack
 
 from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import cloud_info
 from quintupleo_power.host_cloud import connection as host_connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import project as host_project
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import service
 
 
@@ -24,7 +24,7 @@ class Cloud:
         self.connection = connection
         self.compute = compute
         self.host = cloud.HostCloud(title, compute, *others)
-        self.project = host_project.Project(compute, *others)
+        self.project = cloud_info.CloudInfo(compute, *others)
 
 
 class NoCloud:
@@ -45,7 +45,8 @@ def of_conductor() -> Cloud | NoCloud:
     """Return the cloud of section [quintupleo]."""
     try:
         entered = host_connection.access(host_connection.Credentials())
-        return Cloud(sdk.connect(entered), *host_connection.services(entered))
+        return Cloud(openstacksdk.connect(entered),
+                     *host_connection.services(entered))
     except (errors.HostCloudError, *env_errors.CLOUD_ERRORS) as exc:
         return NoCloud(exc)
 
@@ -56,7 +57,7 @@ def of_user(connect: abc.Callable[[], openstack.connection.Connection]
     try:
         connection = connect()
         return Cloud(connection,
-                     *host_connection.services(sdk.access(connection)))
+                     *host_connection.services(openstacksdk.access(connection)))
     except env_errors.CLOUD_ERRORS as exc:
         return NoCloud(errors.CloudMisconfigured(
             f'No usable cloud is named: {env_errors.explain(exc)}'))

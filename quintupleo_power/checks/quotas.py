@@ -7,8 +7,8 @@ import functools
 from quintupleo_power.checks import access
 from quintupleo_power.checks import results
 from quintupleo_power.environments import quota
+from quintupleo_power.host_cloud import cloud_info
 from quintupleo_power.host_cloud import flavors
-from quintupleo_power.host_cloud import project as host_project
 
 FLAVOR = 'flavor'
 _IMAGES = 'images'
@@ -18,7 +18,7 @@ _WANTED = ('servers', 'vcpus', 'ram (MiB)', 'ports', 'networks', _IMAGES)
 AGENT_RAM = 2048
 
 
-def checks(project: host_project.Project,
+def checks(project: cloud_info.CloudInfo,
            read_quota: abc.Callable[[], dict],
            flavor: str | None = None) -> abc.Iterator[results.Check]:
     """Yield the checks of what the project's quota still allows.

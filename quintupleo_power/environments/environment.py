@@ -23,7 +23,7 @@ from quintupleo_power.environments import snapshots
 from quintupleo_power.environments import store
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection as host_connection
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
@@ -234,7 +234,7 @@ class Environments:
     def describe_servers(self, references, **options):
         """Return nodes for servers, as :func:`server_nodes.describe`."""
         host = cloud.HostCloud(*host_connection.services(
-            sdk.access(self._connection)))
+            openstacksdk.access(self._connection)))
         described, warnings = server_nodes.describe(host, references,
                                                     **options)
         for warning in warnings:
@@ -277,7 +277,7 @@ class Environments:
     @functools.cached_property
     def _snapshots(self):
         return snapshots.EnvironmentSnapshots(
-            sdk.services(self._connection), self._progress,
+            openstacksdk.services(self._connection), self._progress,
             self._snapshot_timeout)
 
     def _require_complete(self, name):

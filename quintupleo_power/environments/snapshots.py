@@ -65,7 +65,10 @@ class EnvironmentSnapshots:
     """
 
     def __init__(self, services, progress, timeout=TIMEOUT):
-        """Use host_cloud.sdk.services; wait so many seconds for a server."""
+        """Use what :func:`host_cloud.openstacksdk.services` returns.
+
+        :param timeout: seconds to wait for one server.
+        """
         self._compute = services[0]
         self._snapshots = server_snapshots.Snapshots(*services)
         self._operations = operations.Operations(self._compute, timeout)

@@ -1,56 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova server actions: sent once, watched until Nova says how they ended."""
 
+from collections import abc
 import contextlib
 import dataclasses
 import threading
 import time
+import typing
 
 from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import poll_schedule
+from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
 
-_BODIES = {
-    transitions.Action.START: lambda body: {'os-start': None},
-    transitions.Action.STOP: lambda body: {'os-stop': None},
-    transitions.Action.HARD_REBOOT: lambda body: {
-        'reboot': {'type': 'HARD'}},
-    transitions.Action.SOFT_REBOOT: lambda body: {
-        'reboot': {'type': 'SOFT'}},
-    transitions.Action.RESCUE: lambda body: {
-        'rescue': {'rescue_image_ref': body}},
-    transitions.Action.UNRESCUE: lambda body: {'unrescue': None},
-    transitions.Action.UNPAUSE: lambda body: {'unpause': None},
-    transitions.Action.REBUILD: lambda body: {'rebuild': body},
-    transitions.Action.SNAPSHOT: lambda body: {'createImage': body},
-}
+
+
+def _body(action: transitions.Action, body: typing.Any) -> dict:
+    """Return what Nova is sent for an action, see :meth:`Actions.send`."""
+    bodies: dict[transitions.Action, dict] = {
+        transitions.Action.START: {'os-start': None},
+        transitions.Action.STOP: {'os-stop': None},
+        transitions.Action.HARD_REBOOT: {'reboot': {'type': 'HARD'}},
+        transitions.Action.SOFT_REBOOT: {'reboot': {'type': 'SOFT'}},
+        transitions.Action.RESCUE: {'rescue': {'rescue_image_ref': body}},
+        transitions.Action.UNRESCUE: {'unrescue': None},
+        transitions.Action.UNPAUSE: {'unpause': None},
+        transitions.Action.REBUILD: {'rebuild': body},
+        transitions.Action.SNAPSHOT: {'createImage': body},
+    }
+    return bodies[action]
 
 
 class _NotInTime(Exception):
     """What was waited for did not come; ``args[0]`` was seen last."""
 
 
-def _poll(read, is_over, pauses, deadline):
-    """Read until something is over, the last time at the deadline.
+def _poll(read: abc.Callable[[], typing.Any],
+          is_over: abc.Callable[[typing.Any], bool],
+          pauses: abc.Iterator[float], deadline: float) -> typing.Any:
+    """Read until something is over, and return what was read last.
 
-    An error that may pass is passed over. A ``Retry-After`` is kept to, but
-    for the last read.
+    The last read is at the deadline, a ``time.monotonic`` value. An error that
+    may pass is passed over. A ``Retry-After`` is kept to, but for the last
+    read.
 
-    :param read: the function that reads.
-    :param is_over: a function that tells of what was read whether it is over.
-    :param pauses: the seconds between two reads, an iterator.
-    :param deadline: a ``time.monotonic`` value.
-    :returns: what was read last.
     :raises: _NotInTime with what was read last, or with the error.
     """
     while True:
-        asked = 0
+        asked = 0.0
         try:
             seen = read()
             if is_over(seen):
@@ -71,7 +75,7 @@ _REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
 
 _NMI = 'NMI'
 # What does harm when it is sent twice and leaves no trace in the server's
-# state, with the word that Nova's records have for it.
+# state, with Nova's names of the instance actions.
 _ONCE = {**dict.fromkeys(_REBOOTS, 'reboot'),
          transitions.Action.SNAPSHOT: 'createImage'}
 
@@ -80,41 +84,42 @@ _ONCE = {**dict.fromkeys(_REBOOTS, 'reboot'),
 class UnderWay:
     """An action that Nova has taken.
 
-    :ivar server: the :class:`servers.Server` before it.
-    :ivar action: the :class:`quintupleo_power.transitions.Action`.
-    :ivar request_id: identifier of the request, None if Nova does not tell.
+    :ivar server: the server before it.
+    :ivar request_id: identifier of the request, None if that is not known.
     :ivar begun: when it was taken, a ``time.monotonic`` value.
-    :ivar begun_in: the ``vm_state`` in which it was taken.
-    :ivar was_reached: whether the server was where the action leads to.
     """
 
     server: servers.Server
     action: transitions.Action
     request_id: str | None
     begun: float
-    begun_in: str
-    was_reached: bool
+
+    def leads_to(self, state: transitions.ServerState) -> bool:
+        """Return whether a state is the one that the action leads to."""
+        return transitions.reached(self.action, state,
+                                   self.server.state.vm_state)
 
 
 class Actions:
-    """Runs actions on the servers of one host cloud."""
+    """Runs actions on the servers of one host cloud.
+
+    A deadline is a ``time.monotonic`` value. Each method raises a
+    HostCloudError if the host cloud cannot be asked.
+    """
 
     # Nova writes the end of an event right after it cleared the task.
     EVENT_LAG = 5.0
     # A request whose connection was cut may still be on its way.
     ARRIVAL_LAG = 3.0
-    # How often an action is sent in the hope that the one before is over.
-    TRIES = 3
     # Actions that are sent to the host cloud at the same time. Nova answers
-    # in turn: with more of them each look would come after all of these, and
+    # in turn: with more of them each poll would come after all of these, and
     # the last ones might not be answered in time.
     AT_ONCE = 10
 
-    def __init__(self, compute, cached, poll_interval):
+    def __init__(self, compute: service.Service,
+                 cached: server_cache.ServerCache, poll_interval: float):
         """Run actions through a compute service.
 
-        :param compute: the compute :class:`service.Service`.
-        :param cached: the :class:`server_cache.ServerCache` of its servers.
         :param poll_interval: seconds between two polls at most.
         """
         self._compute = compute
@@ -122,13 +127,11 @@ class Actions:
         self._schedule = poll_schedule.PollSchedule(poll_interval)
         self._line = threading.Semaphore(self.AT_ONCE)
 
-    def settle(self, server, deadline):
+    def settle(self, server: servers.Server,
+               deadline: float) -> servers.Server:
         """Return a server when nothing is under way on it.
 
-        :param server: a :class:`servers.Server`.
-        :param deadline: a ``time.monotonic`` value.
-        :returns: the :class:`servers.Server` without a task.
-        :raises: ActionTimeout, or another HostCloudError.
+        :raises: ActionTimeout if its task does not end in time.
         """
         task = server.state.task_state
         if not task:
@@ -138,54 +141,43 @@ class Actions:
         return self._cached.complete(
             self._poll_task(server.id, task, deadline))
 
-    def send(self, server, action, deadline, body=None):
-        """Send one action.
+    def send(self, server: servers.Server, action: transitions.Action,
+             deadline: float, body: typing.Any = None) -> UnderWay:
+        """Send one action to a server on which nothing is under way.
 
-        :param server: the :class:`servers.Server`, with nothing under way.
-        :param action: a :class:`quintupleo_power.transitions.Action`.
-        :param deadline: a ``time.monotonic`` value.
         :param body: for a rescue the UUID of the image, for a rebuild the
             members of its body (``imageRef`` among them), for a snapshot
             those of ``createImage``.
-        :returns: the :class:`UnderWay`.
         :raises: Conflict if the server is in no state for it,
             ServerError or CloudUnreachable if it was not sent, or if only
             the server's state tells whether it was: never so for a reboot
             or a snapshot,
             OutcomeUnknown if it is not known whether one of these was sent,
-            ActionTimeout if too many others were before it,
-            or another HostCloudError.
+            ActionTimeout if too many others were before it.
         """
         with self._acting(server):
             request_id = self._send(server, action, deadline, body)
-        state = server.state
-        return UnderWay(server, action, request_id, time.monotonic(),
-                        state.vm_state, transitions.reached(
-                            action, state, state.vm_state))
+        return UnderWay(server, action, request_id, time.monotonic())
 
-    def wait(self, under_way, deadline):
-        """Wait for the end of an action and prove that it was done.
+    def wait(self, under_way: UnderWay, deadline: float) -> servers.Server:
+        """Wait for the end of an action, and return the server after it.
 
-        :param under_way: its :class:`UnderWay`.
-        :param deadline: a ``time.monotonic`` value.
-        :returns: the :class:`servers.Server` after the action.
         :raises: ActionFailed if Nova took it and did not do it,
             ActionTimeout if it did not end in time,
-            OutcomeUnknown if nothing proves that it was done,
-            or another HostCloudError.
+            OutcomeUnknown if nothing proves that it was done.
         """
         server, action = under_way.server, under_way.action
         with self._acting(server):
             seen = self._poll_task(server.id, action.value, deadline,
                                    under_way.begun)
         doubt = self._doubt(under_way, seen, deadline)
-        if action is transitions.Action.REBUILD and not _is_reached(
-                under_way, seen):
+        if action is transitions.Action.REBUILD and not under_way.leads_to(
+                seen.state):
             # Nova shows what it has rebuilt of a stopped server as running
-            # for a moment; its record ends after the stop.
+            # for a moment; its instance action ends after the stop.
             seen = self._poll_task(server.id, 'stop', deadline)
             doubt = doubt and self._doubt(under_way, seen, deadline)
-        if not _is_reached(under_way, seen):
+        if not under_way.leads_to(seen.state):
             raise errors.ActionFailed(
                 f'Server {server.id} was {seen.status} with power state '
                 f'{seen.state.power_state} after {action.value}: '
@@ -195,7 +187,8 @@ class Actions:
         # No request may fail any more once the action is done.
         return dataclasses.replace(seen, network_first=server.network_first)
 
-    def run(self, server, action, deadline, body=None):
+    def run(self, server: servers.Server, action: transitions.Action,
+            deadline: float, body: typing.Any = None) -> servers.Server:
         """Send one action and wait for its end.
 
         See :meth:`send` and :meth:`wait`.
@@ -204,21 +197,22 @@ class Actions:
 
     @contextlib.contextmanager
     def _acting(self, server):
-        """Let no reading from before or meanwhile count afterwards."""
+        """Invalidate readings from before and meanwhile."""
         self._cached.invalidate(server.id)
         try:
             yield
         finally:
             self._cached.invalidate(server.id)
 
-    def since(self, server, updated):
+    def since(self, server: servers.Server, updated: str) -> list[dict]:
         """Return what was done with a server after a reading of it.
 
         See :func:`instance_actions.since`.
         """
         return instance_actions.since(self._compute, server, updated)
 
-    def after(self, server, request_id, updated):
+    def after(self, server: servers.Server, request_id: str | None,
+              updated: str) -> list[dict]:
         """Return what was done with a server after an action.
 
         See :func:`instance_actions.after`.
@@ -226,16 +220,14 @@ class Actions:
         return instance_actions.after(self._compute, server, request_id,
                                       updated)
 
-    def inject_nmi(self, server):
+    def inject_nmi(self, server: servers.Server) -> None:
         """Send a guest a non-maskable interrupt, once.
 
         That changes nothing that Nova knows of the server.
 
-        :param server: a :class:`servers.Server`.
         :raises: Conflict if the server is in no state for it,
             ActionFailed if Nova took it and did not do it,
-            OutcomeUnknown if it is not known whether it was sent or done,
-            or another HostCloudError.
+            OutcomeUnknown if it is not known whether it was sent or done.
         """
         try:
             # Since microversion 2.17.
@@ -263,12 +255,12 @@ class Actions:
         again. A reboot or a snapshot sent twice does, and one not sent at all
         looks the same as one that is over.
 
-        :returns: the request's identifier, None if Nova does not tell it.
+        :returns: the request's identifier, None if that is not known.
         """
         try:
             with self._in_line(server, action, deadline):
                 request_id = self._compute.post(
-                    f'/servers/{server.id}/action', _BODIES[action](body))
+                    f'/servers/{server.id}/action', _body(action, body))
         except errors.NotFound:
             raise servers.not_found(server.id)
         except errors.TooManyRequests:
@@ -300,16 +292,15 @@ class Actions:
             self._line.release()
 
     def _arrived(self, server, action, error, deadline):
-        """Find out whether Nova has an action whose answer was lost.
+        """Return the request of an action whose answer was lost.
 
         A server that nothing is under way on was changed last when its last
         such action ended, or later: one that began since then is ours.
 
-        :param server: the :class:`servers.Server` as it was before.
+        :param server: the server as it was before.
         :param error: what came instead of the answer.
-        :returns: the request's identifier.
-        :raises: the error if Nova has none, OutcomeUnknown if Nova does not
-            tell.
+        :raises: the error if Nova has no such action, OutcomeUnknown if that
+            cannot be found out.
         """
         LOG.info('No answer to the %(action)s of server %(server)s, looking '
                  'whether Nova has it: %(error)s',
@@ -337,11 +328,10 @@ class Actions:
         :param name: the name of what is waited for.
         :param begun: when it began, a ``time.monotonic`` value; None if that
             is not known.
-        :returns: the :class:`servers.Server`.
         """
         polls = 0
 
-        def read():
+        def read() -> servers.Server:
             nonlocal polls
             polls += 1
             return self._cached.poll(server_id)
@@ -366,18 +356,17 @@ class Actions:
         return server
 
     def _doubt(self, under_way, seen, deadline):
-        """Look whether something proves that an action was done.
+        """Return an OutcomeUnknown if nothing proves that an action was done.
 
         Where neither a change of the server does nor, of a snapshot, its
-        image (:meth:`snapshots.Snapshots.finish`), Nova's record of it has
-        to; where the state shows a failure, the record shows why.
+        image (:meth:`snapshots.Snapshots.finish`), the instance action has
+        to; where the state shows a failure, the instance action shows why.
 
-        :param seen: the :class:`servers.Server` without a task.
-        :returns: None, or the OutcomeUnknown if nothing does.
-        :raises: ActionFailed if the record shows that it failed.
+        :param seen: the server without a task.
+        :raises: ActionFailed if the instance action shows that it failed.
         """
         server, action = under_way.server, under_way.action
-        is_reached = _is_reached(under_way, seen)
+        is_reached = under_way.leads_to(seen.state)
         if is_reached and _is_proved(under_way, seen):
             return None
         if not is_reached or action is transitions.Action.SNAPSHOT:
@@ -395,40 +384,39 @@ class Actions:
                 f'{seen.fault or failure}')
         return None
 
-    def _failure(self, server, name, word, request_id, deadline,
+    def _failure(self, server, title, name, request_id, deadline,
                  needs_end=False):
-        """Read from Nova's own record whether an action failed, and why.
+        """Return why an action failed, None if its instance action has not.
 
-        Nova records a failure before it clears the task. Where it hides the
-        events or, by policy, all records, all that can be known is that it
-        took the action and shows no failure.
+        Nova writes a failure down before it clears the task. Where it hides
+        the events or, by policy, all instance actions, all that can be known
+        is that it took the action and shows no failure.
 
-        :param name: what it is that was asked for.
-        :param word: what Nova's records call it.
-        :param needs_end: whether only a record that has ended is proof.
-        :returns: a sentence, or None if it did not fail.
+        :param title: what it is that was asked for.
+        :param name: what Nova calls it.
+        :param needs_end: whether only an end is proof.
         :raises: OutcomeUnknown if that cannot be found out.
         """
-        record, in_time = self._last_record(server, name, word, request_id,
+        found, in_time = self._last_reading(server, title, name, request_id,
                                             deadline)
-        failure = instance_actions.failure(record)
-        if failure or instance_actions.has_ended(record):
+        failure = instance_actions.failure(found)
+        if failure or instance_actions.has_ended(found):
             return failure
         if needs_end or not in_time or not (
-                record is None or instance_actions.is_row(record)):
-            raise _unknown(server.id, name,
-                           'Nova shows no record that it has ended')
-        if record is None:
+                found is None or instance_actions.is_without_events(found)):
+            raise _unknown(server.id, title,
+                           'no instance action shows that it has ended')
+        if found is None:
             LOG.warning(
-                'Nova does not permit to read its records of actions '
+                'Nova does not permit to read instance actions '
                 '(os_compute_api:os-instance-actions:show), and whether the '
                 '%(name)s of server %(server)s has failed is judged by the '
                 'state of the server alone',
-                {'name': name, 'server': server.id})
+                {'name': title, 'server': server.id})
         return None
 
-    def _last_record(self, server, name, word, request_id, deadline):
-        """Read Nova's record of an action until it shows the end.
+    def _last_reading(self, server, title, name, request_id, deadline):
+        """Read an instance action until it shows the end.
 
         One that shows no event is the last one, too, when it has stayed so
         for :data:`EVENT_LAG`.
@@ -437,41 +425,37 @@ class Actions:
             the last one).
         :raises: OutcomeUnknown if it cannot be read.
         """
-        shown, since = {}, time.monotonic()
+        shown: dict | None = {}
+        since = time.monotonic()
 
-        def is_over(record):
+        def is_over(found: dict | None) -> bool:
             nonlocal shown, since
-            if record != shown:
-                shown, since = record, time.monotonic()
-            return instance_actions.has_ended(record) or (
-                not instance_actions.events(record)
+            if found != shown:
+                shown, since = found, time.monotonic()
+            return instance_actions.has_ended(found) or (
+                not instance_actions.events(found)
                 and time.monotonic() - since >= self.EVENT_LAG)
 
         try:
             return _poll(
-                lambda: instance_actions.find(self._compute, server, word,
+                lambda: instance_actions.find(self._compute, server, name,
                                               request_id),
                 is_over, self._schedule.pauses('event'), deadline), True
         except _NotInTime as late:
             if isinstance(late.args[0], Exception):
-                raise _unknown(server.id, name, late.args[0])
+                raise _unknown(server.id, title, late.args[0])
             return late.args[0], False
 
 
 def _is_proved(under_way, seen):
-    """Whether a server that is where an action leads to proves its success.
+    """Return whether a server where an action leads to proves its success.
 
     It does if it was elsewhere before. A rebuild is proved by a new time of
     launch, which Nova sets with the end of the task that spawns the guest.
     """
     if under_way.action is transitions.Action.REBUILD:
         return (seen.launched_at or '') > (under_way.server.launched_at or '')
-    return not under_way.was_reached
-
-
-def _is_reached(under_way, seen):
-    return transitions.reached(under_way.action, seen.state,
-                               under_way.begun_in)
+    return not under_way.leads_to(under_way.server.state)
 
 
 def _unknown(server_id, name, why):

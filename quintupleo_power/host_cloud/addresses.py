@@ -6,6 +6,7 @@ Programs read unusual addresses each in a way of its own, so only usual ones
 are looked at: what is compared here is what is connected to.
 """
 
+from collections import abc
 import dataclasses
 import ipaddress
 import re
@@ -33,30 +34,24 @@ class Address:
     scheme: str
     host: str
     port: int
-    path: tuple = ()
+    path: tuple[str, ...] = ()
 
-    def permits(self, other):
-        """Tell whether another address is this one or below its path.
-
-        :param other: the other :class:`Address`.
-        :returns: True or False.
-        """
+    def permits(self, other: 'Address') -> bool:
+        """Return whether another address is this one or below its path."""
         return (self.origin == other.origin
                 and other.path[:len(self.path)] == self.path)
 
     @property
-    def origin(self):
+    def origin(self) -> tuple[str, str, int]:
         """What decides who answers."""
         return self.scheme, self.host, self.port
 
 
-def parse(url):
-    """Read an address.
+def parse(url: str) -> Address | None:
+    """Return an address, or None unless it is a plain http or https one.
 
-    :param url: any text.
-    :returns: an :class:`Address`, or None if it is no plain http or https
-        address: user information, queries, fragments, encoded characters,
-        '.' and '..' are not plain.
+    User information, queries, fragments, encoded characters, '.' and '..' are
+    not plain.
     """
     match = _PLAIN.fullmatch(url)
     if match is None:
@@ -75,12 +70,10 @@ def parse(url):
     return Address(scheme, host, port, path)
 
 
-def permitted(url, allowed):
-    """Tell whether a URL is one of some others, or below the path of one.
+def permitted(url: str, allowed: abc.Iterable[str]) -> bool:
+    """Return whether a URL is one of some others, or below the path of one.
 
-    :param url: any text.
     :param allowed: URLs; those that are not plain permit nothing.
-    :returns: True or False.
     """
     wanted = parse(url)
     return wanted is not None and any(
@@ -88,24 +81,18 @@ def permitted(url, allowed):
         if address is not None)
 
 
-def same_service(url, other):
-    """Tell whether two URLs stand for one service, with or without version.
-
-    :param url: any text, or None.
-    :param other: any text, or None.
-    :returns: True or False.
-    """
+def same_service(url: str | None, other: str | None) -> bool:
+    """Return whether URLs stand for one service, with or without version."""
     if not url or not other:
         return False
     return permitted(url, [other]) or permitted(other, [url])
 
 
-def redirects_away(url, location):
-    """Tell whether a redirection leads to another host or gives up TLS.
+def redirects_away(url: str, location: str) -> bool:
+    """Return whether a redirection leads to another host or gives up TLS.
 
     :param url: the URL that was asked.
-    :param location: where its answer points to.
-    :returns: True or False; True also if that cannot be read.
+    :param location: where its answer points to; what cannot be read does.
     """
     old = urlparse.urlsplit(url)
     try:

@@ -5,9 +5,16 @@ The services name each request in a header. A public cloud may strip it, so
 what else only a service says counts, too.
 """
 
+from collections import abc
+import datetime
+from email import utils as email_utils
+import re
+import typing
 from urllib import parse as urlparse
 
 from keystoneauth1 import exceptions as ks_exceptions
+from keystoneauth1 import session as ks_session
+import requests
 
 from quintupleo_power.host_cloud import redaction
 
@@ -25,14 +32,57 @@ class ForeignAnswer(ks_exceptions.BadGateway):
     """An answer did not come from the service that was asked."""
 
 
-class _Check:
-    """A hook of requests that refuses what no service answers."""
+class Transport(requests.adapters.BaseAdapter):
+    """A transport adapter of requests whose answers are looked at first."""
+
+    def __init__(self, adapter: requests.adapters.BaseAdapter,
+                 check: abc.Callable[[requests.Response], None]):
+        """Send by another adapter.
+
+        :param check: raises what an answer is refused with.
+        """
+        super().__init__()
+        self._adapter = adapter
+        self.check = check
+
+    def send(self, request: requests.PreparedRequest,
+             *args: typing.Any, **kwargs: typing.Any) -> requests.Response:
+        """Send a request and return its answer."""
+        answer = self._adapter.send(request, *args, **kwargs)
+        self.check(answer)
+        return answer
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._adapter.close()
+
+
+def mount(session: ks_session.Session,
+          check: abc.Callable[[requests.Response], None]) -> None:
+    """Check all answers of a session by a function."""
+    for prefix, adapter in list(session.adapters.items()):
+        session.mount(prefix, Transport(adapter, check))
+
+
+def check(session: ks_session.Session) -> None:
+    """Refuse all answers that are not those of a service.
+
+    They are raised as :class:`ForeignAnswer`, which is a bad gateway (502) to
+    keystoneauth and openstacksdk.
+    """
+    if not any(isinstance(getattr(adapter, 'check', None), _OfService)
+               for adapter in session.adapters.values()):
+        mount(session, _OfService())
+
+
+class _OfService:
+    """Refuses what no service answers."""
 
     def __init__(self):
         # Addresses (scheme, host and port) whose answers have the header.
         self._naming = set()
 
-    def __call__(self, answer, **kwargs):
+    def __call__(self, answer):
         origin = urlparse.urlsplit(answer.url)[:2]
         if any(name in answer.headers for name in _REQUEST_IDS):
             self._naming.add(origin)
@@ -47,19 +97,6 @@ class _Check:
                     f'{url} is not from an OpenStack service, as it lacks '
                     'x-openstack-request-id: check the address and the '
                     'proxies before it'))
-
-
-def check(session):
-    """Refuse all answers that are not those of a service.
-
-    They are raised as :class:`ForeignAnswer`, which is a bad gateway (502) to
-    keystoneauth and openstacksdk.
-
-    :param session: a keystoneauth ``Session``.
-    """
-    hooks = session.session.hooks['response']
-    if not any(isinstance(hook, _Check) for hook in hooks):
-        hooks.append(_Check())
 
 
 def _is_error_of_service(answer):
@@ -92,3 +129,19 @@ def _is_success_of_service(answer, has_request_ids):
         return True
     return not has_request_ids and (status in (202, 204) or (
         status < 300 and 'json' in answer.headers.get('Content-Type', '')))
+
+
+def retry_after(response: requests.Response) -> float:
+    """Return for how long a service asks not to be asked (RFC 9110, 10.2.3).
+
+    :returns: seconds, 0 if it does not say or what it says is absurd.
+    """
+    value = response.headers.get('Retry-After', '').strip()
+    if re.fullmatch('[0-9]{1,9}', value):
+        return int(value)
+    try:
+        until = email_utils.parsedate_to_datetime(value)
+        now = datetime.datetime.now(until.tzinfo)
+        return max(0.0, (until - now).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return 0

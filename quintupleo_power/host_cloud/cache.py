@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-
 """A cache whose entries have an age, and whose size has a bound."""
 
+from collections import abc
 import threading
 import time
+import typing
 
 
 class Cache:
@@ -12,21 +13,17 @@ class Cache:
     # More than the servers that one conductor has.
     MAX_SIZE = 10000
 
-    def __init__(self, max_age):
+    def __init__(self, max_age: float):
         """Make an empty cache.
 
         :param max_age: seconds after which a value is dropped.
         """
         self._max_age = max_age
-        self._values = {}
+        self._values: dict[abc.Hashable, tuple[float, typing.Any]] = {}
         self._lock = threading.Lock()
 
-    def put(self, key, value):
-        """Set a value; the oldest one goes where there are too many.
-
-        :param key: what it is found by.
-        :param value: the value.
-        """
+    def put(self, key: abc.Hashable, value: typing.Any) -> None:
+        """Set a value; the oldest one goes where there are too many."""
         with self._lock:
             # Dictionaries keep the order in which keys came.
             self._values.pop(key, None)
@@ -34,30 +31,23 @@ class Cache:
             while len(self._values) > self.MAX_SIZE:
                 del self._values[next(iter(self._values))]
 
-    def get(self, key):
-        """Get a value.
-
-        :param key: what it is found by.
-        :returns: the value; None if it is missing or too old.
-        """
+    def get(self, key: abc.Hashable) -> typing.Any:
+        """Return a value; None if it is missing or too old."""
         with self._lock:
-            put_at, value = self._values.get(key, (None, None))
-            if put_at is None:
+            if key not in self._values:
                 return None
+            put_at, value = self._values[key]
             if time.monotonic() - put_at >= self._max_age:
                 del self._values[key]
                 return None
             return value
 
-    def drop(self, key):
-        """Remove a value, if there is one.
-
-        :param key: what it is found by.
-        """
+    def drop(self, key: abc.Hashable) -> None:
+        """Remove a value, if there is one."""
         with self._lock:
             self._values.pop(key, None)
 
-    def clear(self):
+    def clear(self) -> None:
         """Remove all values."""
         with self._lock:
             self._values.clear()

@@ -8,18 +8,17 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import actions
-from quintupleo_power.host_cloud import boot_images
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
-from quintupleo_power.host_cloud import instance_images
 from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import snapshots
+from quintupleo_power.host_cloud import uploads
 from quintupleo_power.host_cloud import volumes
 
 CONF = cfg.CONF
@@ -28,11 +27,13 @@ GROUP = quintupleo_conf.GROUP
 # A cloud that no node has named for so long is dropped: the credentials of
 # its nodes were replaced or the nodes are gone.
 UNUSED_AGE = 3600.0
+# More than the nodes of one conductor.
+MOST_CLOUDS = 10000
 # An endpoint that moved is found in a new token's catalog, but a cloud that is
-# away for a while must not be asked for a token by each look at each node.
+# away for a while must not be asked for a token by each read of each node.
 UNREACHABLE_AGE = 60.0
 
-_clouds = {}
+_clouds: 'dict[connection.Credentials, HostCloud]' = {}
 _clouds_lock = threading.Lock()
 
 
@@ -50,9 +51,11 @@ def get(credentials: connection.Credentials) -> 'HostCloud':
         return _clouds[credentials]
 
 
-def _drop_unused(now):
-    for credentials, host in list(_clouds.items()):
-        if now - host.used_at > UNUSED_AGE:
+def _drop_unused(now: float) -> None:
+    by_age = sorted(_clouds, key=lambda each: _clouds[each].used_at)
+    for number, credentials in enumerate(by_age):
+        if (now - _clouds[credentials].used_at > UNUSED_AGE
+                or len(by_age) - number >= MOST_CLOUDS):
             del _clouds[credentials]
 
 
@@ -83,20 +86,7 @@ _OF_WHAT_IS_KEPT = (errors.AuthenticationFailed, errors.CloudMisconfigured,
 
 
 class HostCloud:
-    """One project of a host cloud, by what it holds.
-
-    :ivar servers: its servers, a :class:`server_cache.ServerCache`.
-    :ivar actions: what is done with them, an :class:`actions.Actions`.
-    :ivar capabilities: what they are, a :class:`capabilities.Capabilities`.
-    :ivar images: an :class:`images.Images`.
-    :ivar boot_images: a :class:`boot_images.BootImages`.
-    :ivar instance_images: an :class:`instance_images.InstanceImages`.
-    :ivar snapshots: a :class:`snapshots.Snapshots`.
-    :ivar volumes: a :class:`volumes.Volumes`.
-    :ivar ports: a :class:`ports.Ports`.
-    :ivar consoles: a :class:`consoles.Consoles`.
-    :ivar keypairs: a :class:`keypairs.Keypairs`.
-    """
+    """One project of a host cloud, by what it holds."""
 
     def __init__(self, title: str, compute: service.Service,
                  image: service.Service, volume: service.Service,
@@ -115,8 +105,8 @@ class HostCloud:
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
                                        CONF[GROUP].poll_interval)
-        self.boot_images = boot_images.BootImages(image)
-        self.instance_images = instance_images.InstanceImages(compute, image)
+        self.boot_images = uploads.BootImages(image)
+        self.instance_images = uploads.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)
         self.ports = ports.Ports(network, compute, self.servers)
         self.consoles = consoles.Consoles(compute)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries of the conductor's clouds.yaml."""
 
+import contextlib
 import logging
 import threading
+import typing
 
 from keystoneauth1 import exceptions as ks_exceptions
+from keystoneauth1 import session as ks_session
 from openstack import config as sdk_config
 from openstack import exceptions as sdk_exceptions
 import yaml
@@ -12,68 +15,74 @@ import yaml
 from quintupleo_power.host_cloud import errors
 
 
-class _UnreadFiles(logging.Filter):
-    """Takes over openstacksdk's warning of files that are not YAML.
+class _YAMLErrors(logging.Filter):
+    """Takes over openstacksdk's warnings of files that are not YAML.
 
-    It repeats what stands there, be it a password, and so does oslo.log,
-    which adds the exception of the moment to each warning. Told of instead is
-    the place, in the error that follows.
+    They repeat what stands there, be it a password, and so does oslo.log,
+    which adds the exception of the moment to each warning.
+
+    :ivar place: where the last file is not YAML, as a sentence, or None.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self._here = threading.local()
+        self.place: str | None = None
+        self._thread = threading.get_ident()
 
-    def filter(self, record):
+    def filter(self, record: logging.LogRecord) -> bool:
         """Drop a record that carries an exception of the YAML parser."""
+        if threading.get_ident() != self._thread:
+            return True
         args = record.args if isinstance(record.args, tuple) else ()
-        mistakes = [each for each in args if isinstance(each, yaml.YAMLError)]
-        for mistake in mistakes:
-            self._here.place = _place(mistake)
-        return not mistakes
-
-    def pop(self):
-        """Give what this thread came upon last, as a sentence, or None."""
-        return self._here.__dict__.pop('place', None)
+        found = [each for each in args if isinstance(each, yaml.YAMLError)]
+        for error in found:
+            self.place = _place(error)
+        return not found
 
 
-_unread_files = _UnreadFiles()
-logging.getLogger('openstack.config').addFilter(_unread_files)
+@contextlib.contextmanager
+def _yaml_errors():
+    logger, unread = logging.getLogger('openstack.config'), _YAMLErrors()
+    logger.addFilter(unread)
+    try:
+        yield unread
+    finally:
+        logger.removeFilter(unread)
 
 
-def _place(mistake):
-    mark = getattr(mistake, 'problem_mark', None)
+def _place(error):
+    mark = getattr(error, 'problem_mark', None)
     return (f'{mark.name} is not YAML from line {mark.line + 1}' if mark else
             'it is not YAML')
 
 
-def entry(name, region_name=None):
-    """Read an entry of the conductor's clouds.yaml.
+def entry(name: str, region_name: str | None = None
+          ) -> tuple[sdk_config.cloud_region.CloudRegion, ks_session.Session]:
+    """Return an entry of the conductor's clouds.yaml, and a session for it.
 
-    :param name: its name.
     :param region_name: region to use instead of the entry's own.
-    :returns: (openstacksdk's ``CloudRegion``, a keystoneauth session).
     :raises: CloudMisconfigured if it cannot be used.
     """
-    _unread_files.pop()
-    try:
-        config = sdk_config.OpenStackConfig()
-        if name == config.envvar_key:
-            # What the conductor was started with is not for its nodes.
-            raise errors.CloudMisconfigured(
-                f"'{name}' is no entry of clouds.yaml but stands for the "
-                'environment of the conductor, which is not used')
-        found = config.get_one(
-            cloud=name, **({'region_name': region_name} if region_name
-                           else {}))
-        return found, found.get_session()
-    except (sdk_exceptions.SDKException,
-            ks_exceptions.ClientException) as exc:
-        told = _unread_files.pop() or str(exc)
-    except yaml.YAMLError as exc:
-        # Older openstacksdk (3.0) skips no file.
-        told = _place(exc)
-    except errors.UNEXPECTED_FORM as exc:
-        told = f'it is not of the form of clouds.yaml ({type(exc).__name__})'
+    with _yaml_errors() as unread:
+        try:
+            config = sdk_config.OpenStackConfig()
+            if name == config.envvar_key:
+                # What the conductor was started with is not for its nodes.
+                raise errors.CloudMisconfigured(
+                    f"'{name}' is not an entry of clouds.yaml but the "
+                    'environment of the conductor, which is not used')
+            region: dict[str, typing.Any] = {'region_name': region_name}
+            found = config.get_one(cloud=name, **region if region_name else {})
+            return found, found.get_session()
+        except (sdk_exceptions.SDKException,
+                ks_exceptions.ClientException) as exc:
+            reason = unread.place or str(exc)
+        except yaml.YAMLError as exc:
+            # Older openstacksdk (3.0) skips no file.
+            reason = _place(exc)
+        except errors.UNEXPECTED_FORM as exc:
+            # Its text may hold what stands there.
+            reason = ('it is not of the form of clouds.yaml '
+                      f'({type(exc).__name__})')
     raise errors.CloudMisconfigured(
-        f"clouds.yaml of the conductor has no usable entry '{name}': {told}")
+        f"clouds.yaml of the conductor has no usable entry '{name}': {reason}")

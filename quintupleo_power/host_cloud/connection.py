@@ -2,17 +2,20 @@
 """Connections to host clouds: credentials in, REST services out."""
 
 import dataclasses
-import threading
+import typing
 
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1.identity import v3
 from keystoneauth1 import loading
+from keystoneauth1 import session as ks_session
 from oslo_config import cfg
+import requests
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import answers
+from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
@@ -25,6 +28,8 @@ GROUP = quintupleo_conf.GROUP
 # events of an action to its owner, 2.84 their faults, 2.87 rescues
 # volume-backed servers, 2.98 shows the image's properties with the server.
 NEWEST_COMPUTE_MICROVERSION = (2, 98)
+
+SERVICE_TYPES = ('compute', 'image', 'block-storage', 'network')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,112 +59,81 @@ class Access:
     :ivar session: a keystoneauth ``Session``.
     :ivar region_name: its region, None if it has only one.
     :ivar interface: name, or list of names, of the endpoints to use.
-    :ivar compute_endpoint: address instead of that of the catalog, or None;
-        the other services have the same.
+    :ivar endpoints: addresses instead of those of the catalog, by service
+        type.
     """
 
     title: str
-    session: object
+    session: ks_session.Session
     region_name: str | None
-    interface: object
-    compute_endpoint: str | None = None
-    image_endpoint: str | None = None
-    volume_endpoint: str | None = None
-    network_endpoint: str | None = None
+    interface: str | list[str] | None
+    endpoints: dict[str, str | None] = dataclasses.field(default_factory=dict)
 
 
-def connect(credentials):
-    """Make the services of a host cloud; sends nothing yet.
+class Services(typing.NamedTuple):
+    """The services of one cloud; the last two it may lack.
 
-    :param credentials: a :class:`Credentials`.
-    :returns: see :func:`services`.
+    :ivar title: the cloud's name in messages.
+    """
+
+    title: str
+    compute: service.Service
+    image: service.Service
+    volume: service.Service
+    network: service.Service
+
+
+def connect(credentials: Credentials) -> Services:
+    """Return the services of a host cloud; sends nothing yet.
+
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
     return services(access(credentials))
 
 
-def access(credentials):
-    """Tell how to enter a host cloud; sends nothing yet.
+def access(credentials: Credentials) -> Access:
+    """Return how to enter a host cloud; sends nothing yet.
 
-    :param credentials: a :class:`Credentials`.
-    :returns: an :class:`Access`.
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
     if credentials.application_credential_id:
         found = _from_application_credential(credentials)
-    elif credentials.cloud:
-        found = _from_clouds_yaml(credentials.cloud, credentials.region_name)
-    elif CONF[GROUP].cloud:
-        found = _from_clouds_yaml(CONF[GROUP].cloud,
+    elif credentials.cloud or CONF[GROUP].cloud:
+        found = _from_clouds_yaml(credentials.cloud or CONF[GROUP].cloud,
                                   credentials.region_name)
     else:
         found = _from_section(credentials.region_name)
     _check_auth_url(found)
-    found.session.session.hooks['response'].append(_follow_no_stranger)
+    answers.mount(found.session, _follow_no_stranger)
     answers.check(found.session)
-    found.session.auth._lock = _Lock()
     return found
 
 
-def services(access):
-    """Make the services of a host cloud; sends nothing yet.
+def services(access: Access) -> Services:
+    """Return the services of a host cloud; sends nothing yet."""
+    session = access.session
+    if session.auth and not isinstance(session.auth, authentication.Plugin):
+        session.auth = authentication.Plugin(session.auth)
+    # By the name that operators set the level of.
+    logger: typing.Any = redaction.Logger('keystoneauth.session', session.auth)
 
-    :param access: an :class:`Access`.
-    :returns: (title, compute :class:`service.Service`, that of images, that
-        of block storage, that of networks); the last two may be missing in
-        the cloud.
-    """
-    common = {'session': access.session, 'region_name': access.region_name,
-              'interface': access.interface,
-              # By the name that operators set the level of.
-              'logger': redaction.Logger('keystoneauth.session',
-                                         access.session.auth)}
-    compute = adapter.Adapter(
-        service_type='compute', endpoint_override=access.compute_endpoint,
-        min_version='2.1', max_version='2.latest', **common)
-    image = adapter.Adapter(
-        service_type='image', endpoint_override=access.image_endpoint,
-        min_version='2', max_version='2.latest', **common)
-    volume = adapter.Adapter(
-        service_type='block-storage',
-        endpoint_override=access.volume_endpoint,
-        min_version='3', max_version='3.latest', **common)
-    network = adapter.Adapter(
-        service_type='network', endpoint_override=access.network_endpoint,
-        min_version='2', max_version='2.latest', **common)
-    return (
+    def make(service_type: str, oldest: str,
+             newest_microversion: typing.Any = service.NO_MICROVERSION,
+             ) -> service.Service:
+        return service.Service(access.title, adapter.Adapter(
+            session, service_type=service_type, region_name=access.region_name,
+            interface=access.interface,
+            endpoint_override=access.endpoints.get(service_type),
+            min_version=oldest, max_version=f'{oldest[0]}.latest',
+            logger=logger), newest_microversion)
+
+    return Services(
         access.title,
-        service.Service(access.title, compute, NEWEST_COMPUTE_MICROVERSION),
-        service.Service(access.title, image),
-        service.Service(access.title, volume),
-        service.Service(access.title, network))
+        make('compute', '2.1', NEWEST_COMPUTE_MICROVERSION),
+        make('image', '2'), make('block-storage', '3'), make('network', '2'))
 
 
-class _Lock:
-    """The lock of an authentication plugin, refused to who holds it.
-
-    keystoneauth asks again with a token for a version document that was
-    answered with 401. For Keystone's own document that is the very token
-    that is being fetched, and it would wait for itself for ever.
-    """
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._holder = None
-
-    def __enter__(self):
-        if self._holder == threading.get_ident():
-            raise ks_exceptions.Unauthorized(
-                'The identity service asks for a token before it gives one')
-        self._lock.acquire()
-        self._holder = threading.get_ident()
-
-    def __exit__(self, *exc_info):
-        self._holder = None
-        self._lock.release()
-
-
-def _check_auth_url(access):
+def _check_auth_url(access: Access) -> None:
     auth_url = getattr(access.session.auth, 'auth_url', None) or ''
     if '@' in auth_url.partition('//')[2].partition('/')[0]:
         # keystoneauth logs it.
@@ -172,7 +146,7 @@ def _check_auth_url(access):
 _FOLLOWED = (301, 302, 303, 305, 307, 308)
 
 
-def _follow_no_stranger(answer, **kwargs):
+def _follow_no_stranger(answer: requests.Response) -> None:
     """Stop keystoneauth from sending credentials on to another host."""
     location = answer.headers.get('location')
     if (answer.status_code in _FOLLOWED and location
@@ -194,7 +168,7 @@ def _from_section(region_name):
         _section_access(auth, region_name),
         title=(_title(auth_url) if auth_url else
                f'Host cloud of [{GROUP}]'),
-        compute_endpoint=CONF[GROUP].endpoint_override)
+        endpoints={'compute': CONF[GROUP].endpoint_override})
 
 
 def _section_auth():
@@ -237,7 +211,7 @@ def _from_application_credential(credentials):
     if not CONF[GROUP].cloud:
         return dataclasses.replace(
             _section_access(auth, credentials.region_name),
-            compute_endpoint=CONF[GROUP].endpoint_override)
+            endpoints={'compute': CONF[GROUP].endpoint_override})
     found = _from_clouds_yaml(CONF[GROUP].cloud, credentials.region_name)
     found.session.auth = auth
     return dataclasses.replace(found, title=_title(auth_url))
@@ -252,17 +226,11 @@ def _from_clouds_yaml(name, region_name):
         session=session,
         region_name=entry.get_region_name('compute'),
         interface=entry.get_interface('compute') or 'public',
-        compute_endpoint=entry.get_endpoint('compute'),
-        image_endpoint=entry.get_endpoint('image'),
-        volume_endpoint=entry.get_endpoint('block-storage'),
-        network_endpoint=entry.get_endpoint('network'))
+        endpoints={each: entry.get_endpoint(each) for each in SERVICE_TYPES})
 
 
-def configured_auth_url():
-    """Tell the identity endpoint that the configuration itself uses.
-
-    :returns: a URL, or None when the configuration names no host cloud.
-    """
+def configured_auth_url() -> str | None:
+    """Return the URL of the identity service that the configuration names."""
     try:
         if CONF[GROUP].cloud:
             entry, _session = clouds_yaml.entry(CONF[GROUP].cloud)

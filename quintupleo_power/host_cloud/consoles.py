@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consoles of servers, and what the guests wrote to them."""
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
@@ -58,12 +59,11 @@ class Consoles:
             raise errors.NotFound(
                 f'Server {server.id} has no console as things stand ({exc}): '
                 'power it on and try again')
-        found = console.get('url')
-        if not isinstance(found, str) or not found:
-            raise errors.ServerError(
-                f'The host cloud describes the console of server {server.id} '
-                'in a form that Nova does not have')
-        return found
+        found = bodies.Body(console, f'the console of server {server.id}',
+                            'Nova')
+        if not found.get('url', str):
+            raise found.wrong('url is empty')
+        return found.get('url', str)
 
     def log(self, server: servers.Server, lines: int | None = None) -> str:
         """Return what the guest has written to its serial console.
@@ -72,7 +72,7 @@ class Consoles:
         at most (``MAX_CONSOLE_BYTES`` in ``nova/virt/libvirt/driver.py``).
 
         :param lines: how many lines of its end; None for all.
-        :raises: NotFound if there is no console log, or another
+        :raises: NotFound if it has no console log, or another
             HostCloudError.
         """
         # Nova takes -1, its word for all, for "all but the first line".

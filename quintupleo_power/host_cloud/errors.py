@@ -11,12 +11,8 @@ class HostCloudError(Exception):
     :ivar retry_after: seconds for which the host cloud asks not to be asked.
     """
 
-    def __init__(self, message, retry_after=0):
-        """Tell what went wrong.
-
-        :param message: one sentence.
-        :param retry_after: seconds, see the attribute.
-        """
+    def __init__(self, message: str, retry_after: float = 0):
+        """Say what went wrong, in one sentence."""
         super().__init__(message)
         self.retry_after = retry_after
 
@@ -66,7 +62,7 @@ class TooManyRequests(ServerError):
 
 
 class MalformedAnswer(ServerError):
-    """A token or version document is none, and may have been kept."""
+    """A token or version document has a wrong form, and may be kept."""
 
 
 class UnsuitableImage(HostCloudError):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flavor gives a server."""
+"""Flavors of servers."""
 
 import dataclasses
 import re
 from urllib import parse
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import service
 
 # Resource groups have a suffix of their own (XS_KEYPAT in Nova's
 # nova/scheduler/utils.py).
@@ -20,7 +22,7 @@ class Flavor:
     :ivar name: name.
     :ivar vcpus: number of virtual CPUs.
     :ivar ram: memory in MiB.
-    :ivar disk: size of the root disk in GiB, where that is no volume.
+    :ivar disk: size of the root disk in GiB, unless that is a volume.
     :ivar extra_specs: dict; empty where the cloud does not show them.
     """
 
@@ -31,24 +33,22 @@ class Flavor:
     extra_specs: dict = dataclasses.field(default_factory=dict, hash=False)
 
     @classmethod
-    def from_body(cls, body, extra_specs=None):
-        """Read a flavor of Nova's API, by itself or within a server.
+    def from_body(cls, body: bodies.Body,
+                  extra_specs: dict | None = None) -> 'Flavor':
+        """Return a flavor of Nova's API, by itself or within a server.
 
-        :param body: the decoded object.
         :param extra_specs: what the object does not hold.
-        :returns: a :class:`Flavor`.
-        :raises: KeyError or TypeError if it is not what Nova's API reference
-            says.
+        :raises: ServerError if it is not what Nova's API reference says.
         """
-        for name in ('vcpus', 'ram', 'disk'):
-            if not isinstance(body[name], int):
-                raise TypeError(f'{name} of the flavor is {body[name]!r}')
-        return cls(name=body.get('original_name') or body.get('name'),
-                   vcpus=body['vcpus'], ram=body['ram'], disk=body['disk'],
-                   extra_specs=extra_specs or body.get('extra_specs') or {})
+        return cls(name=(body.find('original_name', str)
+                         or body.find('name', str)),
+                   vcpus=body.get('vcpus', int), ram=body.get('ram', int),
+                   disk=body.get('disk', int),
+                   extra_specs=(extra_specs
+                                or body.find('extra_specs', dict) or {}))
 
     @property
-    def required_traits(self):
+    def required_traits(self) -> tuple[str, ...]:
         """The traits that it requires of a host, sorted."""
         matches = [(_TRAIT.fullmatch(name), value)
                    for name, value in self.extra_specs.items()]
@@ -56,7 +56,7 @@ class Flavor:
                              if match and value == 'required'}))
 
     @property
-    def architecture(self):
+    def architecture(self) -> str | None:
         """The architecture that it requires of a host, or None."""
         for trait in self.required_traits:
             if trait.startswith(_ARCHITECTURE):
@@ -64,22 +64,19 @@ class Flavor:
         return None
 
 
-def within_server(body):
-    """Read the flavor that a server's body holds since microversion 2.47.
+def within_server(body: bodies.Body) -> Flavor | None:
+    """Return the flavor that a server holds since microversion 2.47.
 
-    :param body: the server's ``flavor`` object.
-    :returns: a :class:`Flavor`, or None if it is only an identifier.
-    :raises: KeyError or TypeError if it has a wrong form.
+    :returns: None if it is only an identifier.
+    :raises: ServerError if it has a wrong form.
     """
-    return Flavor.from_body(body) if 'vcpus' in body else None
+    return Flavor.from_body(body) if body.has('vcpus') else None
 
 
-def read(compute, flavor_id):
-    """Read a flavor, for compute APIs before 2.47.
+def read(compute: service.Service, flavor_id: str) -> Flavor:
+    """Return a flavor, for compute APIs before 2.47.
 
-    :param compute: the compute :class:`service.Service`.
     :param flavor_id: its identifier, which may be any text.
-    :returns: a :class:`Flavor`.
     :raises: NotFound if it was deleted, or another HostCloudError.
     """
     path = f'/flavors/{parse.quote(flavor_id, safe="")}'
@@ -92,28 +89,21 @@ def read(compute, flavor_id):
         extra_specs = compute.get(f'{path}/os-extra_specs', 'extra_specs')
     except (errors.Forbidden, errors.NotFound):
         extra_specs = None
-    return _checked(body, extra_specs)
+    return Flavor.from_body(_body(body), extra_specs)
 
 
-def find(compute, reference):
-    """Find a flavor that the project may use.
+def find(compute: service.Service, reference: str) -> Flavor:
+    """Return a flavor that the project may use.
 
-    :param compute: the compute :class:`service.Service`.
     :param reference: its identifier or name.
-    :returns: a :class:`Flavor`.
     :raises: NotFound or another HostCloudError.
     """
     for body in compute.get('/flavors/detail', 'flavors', list):
         if reference in (body.get('id'), body.get('name')):
-            return _checked(body)
+            return Flavor.from_body(_body(body))
     raise errors.NotFound(
         f"The host cloud has no flavor '{reference}' for this project")
 
 
-def _checked(body, extra_specs=None):
-    try:
-        return Flavor.from_body(body, extra_specs)
-    except (KeyError, TypeError) as exc:
-        raise errors.ServerError(
-            'The host cloud describes a flavor in a form that Nova does not '
-            f'have ({type(exc).__name__}: {exc})')
+def _body(body):
+    return bodies.Body(body, 'a flavor', 'Nova')

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rescue images and empty ones, and the machines that images make."""
+"""Rescue images and empty ones, and the machines that images make.
 
+Properties are dicts, with names as in Glance.
+"""
+
+from collections import abc
 import hashlib
+import typing
 
 from oslo_utils import uuidutils
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
@@ -34,7 +40,7 @@ _SAME_ARCHITECTURE = {'amd64': 'x86_64'}
 EMPTY_SIZE = 1024 * 1024
 _EMPTY_SHA512 = hashlib.sha512(bytes(EMPTY_SIZE)).hexdigest()
 
-BOOT_MODE_PROPERTIES = {
+BOOT_MODE_PROPERTIES: dict[str, dict[str, str]] = {
     BIOS: {},
     UEFI: {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'},
 }
@@ -48,7 +54,12 @@ _OF_GLANCE = ('os_hash_algo', 'os_hash_value', 'os_hidden')
 
 
 class Images:
-    """The images that one project sees."""
+    """The images that one project sees.
+
+    A reference is an image's UUID, or its name if that is unique. Each method
+    raises a HostCloudError if the host cloud cannot be asked, among them
+    NotFound and NotUnique.
+    """
 
     def __init__(self, image: service.Service):
         """Use the image service of a cloud."""
@@ -57,19 +68,13 @@ class Images:
         self._missing = cache.Cache(MAX_AGE)
 
     def read(self, reference: str) -> dict:
-        """Return an image.
-
-        :param reference: its UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
-        """
+        """Return an image."""
         return read(self._image, reference)
 
     def find_rescue_image(self, reference: str) -> str:
         """Return the UUID of a rescue image, which is checked to be one.
 
-        :param reference: its UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique, UnsuitableImage or another
-            HostCloudError.
+        :raises: UnsuitableImage if it does not serve.
         """
         image = self._known.get(reference)
         if image is None:
@@ -82,10 +87,8 @@ class Images:
                            boot_mode: str | None) -> str:
         """Return the UUID of an image that fits a server to be rebuilt.
 
-        :param reference: its UUID, or its name if it is unique.
         :param boot_mode: the server's, None if that is not known.
-        :raises: NotFound, NotUnique, UnsuitableImage or another
-            HostCloudError.
+        :raises: UnsuitableImage if it does not serve.
         """
         image = self.read(reference)
         check_rebuild(image, boot_mode)
@@ -95,7 +98,6 @@ class Images:
         """Return the image that a server was made from.
 
         :returns: None if it boots from a volume, or its image is gone.
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         if server.image_id is None or self._missing.get(server.image_id):
             return None
@@ -118,10 +120,9 @@ class Images:
         self._missing.drop(image_id)
 
 
-def firmware(properties):
-    """Tell the boot mode that an image's properties ask for.
+def firmware(properties: dict) -> str:
+    """Return the boot mode that an image's properties ask for.
 
-    :param properties: dict of image properties, named as in Glance.
     :returns: 'bios' or 'uefi'; without ``hw_firmware_type`` Nova boots BIOS
         on the architectures that have it.
     """
@@ -131,12 +132,8 @@ def firmware(properties):
     return UEFI if wanted == UEFI else BIOS
 
 
-def architecture(properties):
-    """Tell the architecture that an image is for.
-
-    :param properties: dict of image properties, named as in Glance.
-    :returns: the name that Nova and libvirt use, or None.
-    """
+def architecture(properties: dict) -> str | None:
+    """Return the architecture of an image, by Nova's and libvirt's name."""
     # The last one is the older name of hw_architecture, which Nova knows.
     for name in ('hw_emulation_architecture', 'hw_architecture',
                  'architecture'):
@@ -146,14 +143,14 @@ def architecture(properties):
     return None
 
 
-def secure_boot(properties, extra_specs):
-    """Tell whether the firmware of a server boots only what is signed.
+def secure_boot(properties: dict, extra_specs: dict) -> bool | None:
+    """Return whether the firmware of a server boots only what is signed.
 
-    :param properties: dict of its image's properties, named as in Glance.
-    :param extra_specs: dict of its flavor's extra specs; Nova refuses a
-        server whose flavor and image contradict each other.
-    :returns: True or False; None for BIOS, which knows nothing of it, and
-        where Nova leaves it to the host (``optional``).
+    :param properties: those of its image.
+    :param extra_specs: those of its flavor; Nova refuses a server whose
+        flavor and image contradict each other.
+    :returns: None for BIOS, which has nothing of it, and where Nova leaves it
+        to the host (``optional``).
     """
     if firmware(properties) == BIOS:
         return None
@@ -161,63 +158,45 @@ def secure_boot(properties, extra_specs):
         extra_specs.get('os:secure_boot') or properties.get('os_secure_boot'))
 
 
-def is_network_first(properties):
-    """Tell whether an image asks the network and goes on to the disk.
-
-    :param properties: dict of image properties, named as in Glance.
-    :returns: True or False.
-    """
+def is_network_first(properties: dict) -> bool:
+    """Return whether an image asks the network and goes on to the disk."""
     name, value = NETWORK_FIRST
     return properties.get(name) == value
 
 
-def of_the_machine(properties):
-    """Choose the properties that make a machine, not what is on its disk.
-
-    :param properties: dict of image properties, named as in Glance.
-    :returns: dict.
-    """
+def of_the_machine(properties: dict) -> dict:
+    """Return the properties that make a machine, not what is on its disk."""
     return {name: value for name, value in properties.items()
             if value is not None and name not in _OF_GLANCE
             and (name.startswith(_OF_THE_MACHINE) or name == 'architecture')}
 
 
-def has_tpm(properties):
-    """Tell whether an image asks for a virtual TPM, which rules out rescue.
-
-    :param properties: dict of image properties, named as in Glance.
-    :returns: True or False.
-    """
+def has_tpm(properties: dict) -> bool:
+    """Return whether an image has a virtual TPM, which rules out rescue."""
     return bool(properties.get('hw_tpm_version'))
 
 
-def is_empty(image):
-    """Tell whether an image is an empty one, whatever its name is.
-
-    :param image: the image as a dict.
-    :returns: True or False.
-    """
+def is_empty(image: dict) -> bool:
+    """Return whether an image is an empty one, whatever its name is."""
     return (image.get('status') == 'active'
             and image.get('os_hash_value') == _EMPTY_SHA512)
 
 
-def read(images, reference):
-    """Read one image.
+def read(glance: service.Service, reference: str) -> dict:
+    """Return one image.
 
-    :param images: the image :class:`service.Service`.
     :param reference: the image's UUID, or its name if it is unique.
-    :returns: the image as a dict.
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     if uuidutils.is_uuid_like(reference):
         try:
-            return _checked(images.get(f'/images/{reference}'), reference)
+            return _checked(glance.get(f'/images/{reference}'), reference)
         except errors.NotFound:
             raise errors.NotFound(
                 f'Image {reference} does not exist in the host cloud, or is '
                 'not shared with the project of these credentials')
     # Glance compares names as its database does, often without case.
-    found = [_checked(image) for image in images.get(
+    found = [_checked(image) for image in glance.get(
         '/images', 'images', list, name=reference)
         if image.get('name') == reference]
     if not found:
@@ -230,44 +209,34 @@ def read(images, reference):
     return found[0]
 
 
-def read_all(images, **filters):
-    """Read all images with some properties.
+def read_all(glance: service.Service, **filters: typing.Any
+             ) -> abc.Iterator[dict]:
+    """Return all images with some properties.
 
-    :param images: the image :class:`service.Service`.
-    :param filters: values by the names of the properties.
-    :returns: a generator of images as dicts.
-    :raises: HostCloudError
+    :raises: HostCloudError if the host cloud cannot be asked.
     """
-    marker = {}
     while True:
-        answer = images.get('/images', **filters, **marker)
-        page = answer.get('images')
-        if not isinstance(page, list):
-            raise errors.ServerError(
-                'The host cloud lists its images in a form that Glance does '
-                'not have')
-        for image in page:
-            yield _checked(image)
+        answer = glance.get('/images', **filters)
+        page = [_checked(image) for image in bodies.Body(
+            answer, 'its images', 'Glance').get('images', list)]
+        yield from page
         if not page or not answer.get('next'):
             return
-        marker = {'marker': page[-1]['id']}
+        filters['marker'] = page[-1]['id']
 
 
 def _checked(image, image_id=None):
-    """Refuse what is no image, or not the one that was asked for."""
-    found = image.get('id') if isinstance(image, dict) else None
-    if not isinstance(found, str) or not servers.same_id(
-            found, image_id or found):
-        raise errors.ServerError(
-            'The host cloud describes an image in a form that Glance does '
-            'not have')
+    """Return an image, if it is one and the one that was asked for."""
+    body = bodies.Body(image, 'an image', 'Glance')
+    found = body.get('id', str)
+    if image_id and not servers.same_id(found, image_id):
+        raise body.wrong(f'it is image {found} and not {image_id}')
     return image
 
 
-def check_rescue(image):
+def check_rescue(image: dict) -> None:
     """Check that a rescue from an image is a boot from the network.
 
-    :param image: the image as a dict.
     :raises: UnsuitableImage if it is not ready or lacks the properties.
     """
     title = _check_active(image)
@@ -279,11 +248,10 @@ def check_rescue(image):
             'hw_rescue_bus=sata on it')
 
 
-def check_rebuild(image, boot_mode):
+def check_rebuild(image: dict, boot_mode: str | None) -> None:
     """Check that a server can be rebuilt from an image.
 
-    :param image: the image as a dict.
-    :param boot_mode: the server's, or None if nothing tells.
+    :param boot_mode: the server's, or None if it is not known.
     :raises: UnsuitableImage if it is not ready, or makes a machine of the
         other boot mode.
     """

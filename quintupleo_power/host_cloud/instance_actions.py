@@ -1,188 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own records of what was done with a server."""
+"""Nova's instance actions: what was done with a server.
+
+Each is a dict as in Nova's API reference, "Servers actions"; those of a list
+lack ``events``. Whatever reads raises a HostCloudError if the host cloud
+cannot be asked.
+"""
 
 import contextlib
+import typing
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
 
-# Rows of a server's actions that are looked through for one.
+# Instance actions of a server that are looked through for one.
 LATEST = 10
 
 # The first compute API that shows the events of an action to its owner.
 EVENTS_MICROVERSION = (2, 51)
-# The first one that knows a limit of rows; older ones answer with all.
+# The first one that knows a limit; older ones answer with all.
 LIMIT_MICROVERSION = (2, 58)
 
 _SECONDS = len('2026-01-01T00:00:00')
 
 
-def read(compute, server_id):
-    """Read all actions of a server that Nova has a record of.
-
-    :param compute: the compute :class:`service.Service`.
-    :param server_id: UUID of the server.
-    :returns: rows of ``os-instance-actions``, newest first.
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
-    rows = compute.get(f'/servers/{server_id}/os-instance-actions',
-                       'instanceActions', list)
-    for row in rows:
-        if not all(isinstance(row.get(key), str)
-                   for key in ('action', 'start_time')):
-            raise errors.ServerError(
-                f'The host cloud describes what was done with server '
-                f'{server_id} in a form that Nova does not have')
-    return rows
+def read(compute: service.Service, server_id: str) -> list[dict]:
+    """Return all instance actions of a server, newest first."""
+    found = compute.get(f'/servers/{server_id}/os-instance-actions',
+                        'instanceActions', list)
+    for each in found:
+        body = bodies.Body(each, f'what was done with server {server_id}',
+                           'Nova')
+        for key in 'action', 'start_time':
+            body.get(key, str)
+    return found
 
 
-def since(compute, server, updated):
-    """Read the actions of a server that came after a reading of it.
+def since(compute: service.Service, server: servers.Server,
+          updated: str) -> list[dict]:
+    """Return what was done with a server after a reading, oldest first.
 
     Nova's clock is compared with itself.
 
-    :param compute: the compute :class:`service.Service`.
-    :param server: the :class:`servers.Server` as it is now.
+    :param server: the server as it is now.
     :param updated: ``updated`` of the server in that reading.
-    :returns: rows of ``os-instance-actions``, oldest first.
-    :raises: HostCloudError if the host cloud cannot be asked.
     """
     # An action of that very second came before, unless the server has
     # changed since.
     changed = server.updated != updated
-    return [row for row in reversed(read(compute, server.id))
-            if _second(row) > updated[:_SECONDS]
-            or changed and _second(row) == updated[:_SECONDS]]
+    return [each for each in reversed(read(compute, server.id))
+            if _second(each) > updated[:_SECONDS]
+            or changed and _second(each) == updated[:_SECONDS]]
 
 
-def after(compute, server, request_id, updated):
-    """Read the actions of a server that came after a certain one.
+def after(compute: service.Service, server: servers.Server,
+          request_id: str | None, updated: str) -> list[dict]:
+    """Return what was done with a server after an action, oldest first.
 
-    :param compute: the compute :class:`service.Service`.
-    :param server: the :class:`servers.Server`.
-    :param request_id: identifier of the request for that action, None if it
-        is not known.
+    :param request_id: of that action, None if it is not known.
     :param updated: ``updated`` of the server when that action had ended, to
         go by where Nova does not know the request (any more).
-    :returns: rows of ``os-instance-actions``, oldest first.
-    :raises: HostCloudError if the host cloud cannot be asked.
     """
-    rows = read(compute, server.id)
-    known = [row.get('request_id') for row in rows]
-    if request_id and request_id in known:
-        rows = rows[:known.index(request_id)]
+    found = read(compute, server.id)
+    request_ids = [each.get('request_id') for each in found]
+    if request_id and request_id in request_ids:
+        found = found[:request_ids.index(request_id)]
     else:
-        rows = [row for row in rows if _second(row) >= updated[:_SECONDS]]
-    return rows[::-1]
+        found = [each for each in found
+                 if _second(each) >= updated[:_SECONDS]]
+    return found[::-1]
 
 
-def latest(compute, server, word):
-    """Read the latest of some actions, begun since a server was read.
+def latest(compute: service.Service, server: servers.Server,
+           name: str) -> list[dict]:
+    """Return the latest actions of a name, newest first.
 
-    :param compute: the compute :class:`service.Service`.
-    :param server: the :class:`servers.Server` as it was read.
-    :param word: what Nova's records call the action.
-    :returns: rows of ``os-instance-actions``, newest first.
-    :raises: HostCloudError if the host cloud cannot be asked.
+    :param server: the server as it was read before they began.
+    :param name: Nova's name of the action.
     """
     limit = ({'limit': LATEST} if compute.microversion >= LIMIT_MICROVERSION
              else {})
-    rows = compute.get(f'/servers/{server.id}/os-instance-actions',
-                       'instanceActions', list, **limit)
-    known = _cut(server.updated)
-    return [row for row in rows if row.get('action') == word
-            and (_cut(row.get('start_time')) or known) >= known]
+    found = compute.get(f'/servers/{server.id}/os-instance-actions',
+                        'instanceActions', list, **limit)
+    updated = _cut(server.updated)
+    return [each for each in found if each.get('action') == name
+            and (_cut(each.get('start_time')) or updated) >= updated]
 
 
-def is_later(row, server):
+def is_later(instance_action: dict, server: servers.Server) -> bool:
     """Return whether an action began after a server's last change, as read.
 
-    :param row: a row of ``os-instance-actions``.
-    :param server: the :class:`servers.Server` as it was read.
-    :returns: True, or False if it may have been that change.
+    It does not if it may have been that change.
     """
-    known = _cut(server.updated)
-    return known not in ('', _cut(row.get('start_time')) or known)
+    updated = _cut(server.updated)
+    return updated not in (
+        '', _cut(instance_action.get('start_time')) or updated)
 
 
-def find(compute, server, word, request_id):
-    """Read Nova's record of one action.
+def find(compute: service.Service, server: servers.Server, name: str,
+         request_id: str | None) -> dict | None:
+    """Return an instance action, from the list of them if no more is shown.
 
-    :param compute: the compute :class:`service.Service`.
-    :param server: the :class:`servers.Server` as it was before the action.
-    :param word: what Nova's records call it.
-    :param request_id: identifier of the request for it, None if that is not
-        known.
-    :returns: the record; only its row in the list of them if no more is
-        shown; {} if nothing is found, as a record may come late to where it
-        is read; None if Nova's policy permits neither.
-    :raises: HostCloudError if the host cloud cannot be asked.
+    :param server: the server as it was before the action.
+    :param name: Nova's name of it.
+    :param request_id: of the action, None if it is not known.
+    :returns: {} if nothing is found, as it may come late to where it is
+        read; None if Nova's policy permits neither.
     """
     path = f'/servers/{server.id}/os-instance-actions/{request_id}'
     try:
         if request_id:
             with contextlib.suppress(errors.NotFound, errors.Forbidden):
-                record = compute.get(path, 'instanceAction')
-                return record if compute.microversion < (
-                    EVENTS_MICROVERSION) else {'events': [], **record}
-        rows = latest(compute, server, word)
+                found = compute.get(path, 'instanceAction')
+                return found if compute.microversion < (
+                    EVENTS_MICROVERSION) else {'events': [], **found}
+        candidates = latest(compute, server, name)
     except errors.NotFound:
         return {}
     except errors.Forbidden:
         return None
-    return next((row for row in rows if (
-        row.get('request_id') == request_id if request_id
-        else is_later(row, server))), {})
+    return next((each for each in candidates if (
+        each.get('request_id') == request_id if request_id
+        else is_later(each, server))), {})
 
 
-def failure(record):
-    """Return why an action failed.
-
-    :param record: what :func:`find` returned.
-    :returns: a sentence; None if the record shows no failure.
-    """
-    for event in events(record):
+def failure(instance_action: dict | None) -> str | None:
+    """Return why an action that :func:`find` returned failed, or None."""
+    for event in events(instance_action):
         if event.get('result') == 'Error':
             return (event.get('details')
                     or f"{event.get('event')} ended with an error")
-    message = (record or {}).get('message')
-    return message and f'its record says "{message}"'
+    message = (instance_action or {}).get('message')
+    return f'its instance action says "{message}"' if message else None
 
 
-def events(record):
-    """Return the events of an action's record that have the right form.
-
-    :param record: what :func:`find` returned.
-    :returns: list of dicts.
-    """
-    found = (record or {}).get('events')
+def events(instance_action: dict | None) -> list[dict]:
+    """Return the events of an action that have the right form."""
+    found = (instance_action or {}).get('events')
     return [event for event in found if isinstance(event, dict)] if (
         isinstance(found, list)) else []
 
 
-def has_ended(record):
-    """Return whether a record shows that its action has ended.
-
-    :param record: what :func:`find` returned.
-    :returns: True or False.
-    """
-    found = events(record)
+def has_ended(instance_action: dict | None) -> bool:
+    """Return whether an action shows that it has ended."""
+    found = events(instance_action)
     return bool(found) and all(event.get('finish_time') for event in found)
 
 
-def is_row(record):
-    """Tell whether a record is one of a list, which shows no events.
-
-    :param record: what :func:`find` returned.
-    :returns: True or False.
-    """
-    return bool(record) and 'events' not in record
+def is_without_events(instance_action: dict) -> bool:
+    """Return whether an action is one of a list, which shows no events."""
+    return bool(instance_action) and 'events' not in instance_action
 
 
-def _cut(moment):
-    """Cut one of Nova's times; a server's has a time zone, a record's not."""
+def _cut(moment: typing.Any) -> str:
+    """Cut the time zone off, which a server's times have, an action's not."""
     return moment[:_SECONDS] if isinstance(moment, str) else ''
 
 
-def _second(row):
-    """When an action began; without the time zone that a server's has."""
-    return row['start_time'][:_SECONDS]
+def _second(instance_action: dict) -> str:
+    return _cut(instance_action['start_time'])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Key pairs of Nova, for the time of a rebuild."""
 
+from collections import abc
 import contextlib
 
 from oslo_log import log
@@ -20,7 +21,8 @@ class Keypairs:
         self._compute = compute
 
     @contextlib.contextmanager
-    def temporary(self, server: servers.Server, public_key: str | None):
+    def temporary(self, server: servers.Server, public_key: str | None
+                  ) -> abc.Iterator[str | None]:
         """Make a key pair, and delete it in the end.
 
         Nova takes the name of one of the user's key pairs and keeps a copy
@@ -29,8 +31,8 @@ class Keypairs:
         :param server: the server that it is for and is named by: what a
             conductor that died has left is replaced.
         :param public_key: as OpenSSH writes it; None for none.
-        :returns: the key pair's name or None, as a context.
-        :raises: BadRequest if it is no such key, Forbidden if the user has
+        :returns: the key pair's name, as a context.
+        :raises: BadRequest if it is not such a key, Forbidden if the user has
             too many, or another HostCloudError.
         """
         if public_key is None:

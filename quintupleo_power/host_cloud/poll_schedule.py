@@ -30,8 +30,7 @@ class PollSchedule:
         """
         self._longest = longest
         self._lock = threading.Lock()
-        self._times = collections.defaultdict(
-            lambda: collections.deque(maxlen=self.REMEMBERED))
+        self._times: dict[str, collections.deque[float]] = {}
 
     def learn(self, name: str, seconds: float, polls: int) -> None:
         """Remember how long an action took.
@@ -41,7 +40,8 @@ class PollSchedule:
         :param polls: how many polls that took.
         """
         with self._lock:
-            times = self._times[name]
+            times = self._times.setdefault(
+                name, collections.deque(maxlen=self.REMEMBERED))
             times.append(seconds)
             if polls == 1:
                 for index, known in enumerate(times):
@@ -53,7 +53,7 @@ class PollSchedule:
         :param name: the name of the action.
         """
         with self._lock:
-            times = list(self._times[name])
+            times = list(self._times.get(name, ()))
         usual = statistics.median_low(times) if times else None
         # A first poll that comes much too late would keep somebody waiting
         # who has an ordinary action after a few slow ones.

@@ -9,12 +9,13 @@ that are ACTIVE, PAUSED or SHUTOFF (``attach_interface`` and
 
 import dataclasses
 import ipaddress
-import time
 
 from oslo_log import log
 from oslo_utils import netutils
 from oslo_utils import uuidutils
+import tenacity
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
@@ -32,8 +33,6 @@ _DESCRIPTION = 'Made by quintupleo for the time that a node is on this network'
 # ironic-python-agent passes over a network card whose MAC address begins so;
 # Neutron's own do (base_mac of its configuration).
 IGNORED_MAC = 'fa'
-_FORM = ('The host cloud describes a port of a server in a form that Nova '
-         'does not have')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,16 +56,14 @@ class Interface:
 
         :raises: ServerError if it is not what Nova's API reference says.
         """
-        texts = [body.get(key) for key in ('mac_addr', 'net_id', 'port_id')]
-        if not all(isinstance(text, str) for text in texts) or (
-                not netutils.is_valid_mac(texts[0])):
-            raise errors.ServerError(_FORM)
-        fixed = body.get('fixed_ips') or []
-        if not isinstance(fixed, list) or not all(
-                isinstance(each, dict) for each in fixed):
-            raise errors.ServerError(_FORM)
-        return cls(texts[0].lower(), *texts[1:], addresses=tuple(
-            each.get('ip_address') for each in fixed))
+        found = bodies.Body(body, 'a port of a server', 'Nova')
+        mac = found.get('mac_addr', str)
+        if not netutils.is_valid_mac(mac):
+            raise found.wrong(f'mac_addr is {mac!r}')
+        return cls(mac.lower(), found.get('net_id', str),
+                   found.get('port_id', str), tuple(
+                       each.get('ip_address', str)
+                       for each in found.parts('fixed_ips')))
 
 
 def is_ignored(mac: str) -> bool:
@@ -78,7 +75,11 @@ def is_ignored(mac: str) -> bool:
 
 
 class Ports:
-    """The cards of one project's servers, and its networks."""
+    """The cards of one project's servers, and its networks.
+
+    Each method raises a HostCloudError if the host cloud cannot be asked. A
+    MAC address is that of a card, in lower case.
+    """
 
     def __init__(self, network: service.Service, compute: service.Service,
                  cached: server_cache.ServerCache):
@@ -102,7 +103,6 @@ class Ports:
         with, or what a conductor that died has made.
 
         :param name: name of a port that is made.
-        :raises: HostCloudError if there is none and it cannot be made.
         """
         for port in self._network.get('/ports', 'ports', list,
                                       network_id=network_id,
@@ -113,10 +113,7 @@ class Ports:
             'description': _DESCRIPTION}}, 'port'))
 
     def delete(self, port_id: str) -> None:
-        """Delete a port, unless it is gone already or is the user's.
-
-        :raises: HostCloudError if it may be left.
-        """
+        """Delete a port, unless it is gone already or is the user's."""
         try:
             port = self._network.get(f'/ports/{port_id}', 'port')
             if port.get('description') == _DESCRIPTION:
@@ -130,8 +127,8 @@ class Ports:
         By Neutron's default policy a member may choose it when the port is
         made, and only a manager may change it (``update_port:mac_address``).
 
-        :raises: NotFound if there is no such port, Forbidden if it has
-            another one that may not be changed, or another HostCloudError.
+        :raises: NotFound if the port is gone, Forbidden if it has
+            another one that may not be changed.
         """
         port = self._network.get(f'/ports/{port_id}', 'port')
         if port.get('mac_address') == mac:
@@ -149,10 +146,8 @@ class Ports:
              port_id: str | None) -> None:
         """Attach a port as a server's card, in the place of another one.
 
-        :param mac: MAC address of the card.
         :param port_id: UUID of the port; None to take the card away.
-        :raises: Conflict if the server is in no state for it, or another
-            HostCloudError.
+        :raises: Conflict if the server is in no state for it.
         """
         present = self._attached(server, mac)
         if present == port_id:
@@ -170,13 +165,16 @@ class Ports:
             self._cached.invalidate(server.id)
 
     def _wait_detached(self, server, mac, port_id):
-        deadline = time.monotonic() + _TIMEOUT
-        while self._attached(server, mac):
-            if time.monotonic() > deadline:
-                raise errors.ActionTimeout(
-                    f'Nova has not taken port {port_id} from server '
-                    f'{server.id} within {_TIMEOUT:.0f} s')
-            time.sleep(_PAUSE)
+        try:
+            tenacity.Retrying(
+                retry=tenacity.retry_if_result(bool),
+                wait=tenacity.wait_fixed(_PAUSE),
+                stop=tenacity.stop_after_delay(_TIMEOUT))(
+                    self._attached, server, mac)
+        except tenacity.RetryError:
+            raise errors.ActionTimeout(
+                f'Nova has not taken port {port_id} from server {server.id} '
+                f'within {_TIMEOUT:.0f} s')
 
     def _attached(self, server, mac):
         """Return the UUID of a server's port with a MAC address, or None."""
@@ -184,64 +182,55 @@ class Ports:
                      if each.mac == mac), None)
 
     def of_server(self, server: servers.Server) -> list[Interface]:
-        """Return the ports of a server, in whatever state it is.
-
-        :raises: NotFound or another HostCloudError.
-        """
+        """Return the ports of a server, in whatever state it is."""
         try:
-            bodies = self._compute.get(f'/servers/{server.id}/os-interface',
-                                       'interfaceAttachments', list)
+            found = self._compute.get(f'/servers/{server.id}/os-interface',
+                                      'interfaceAttachments', list)
         except errors.NotFound:
             raise servers.not_found(server.id)
-        return [Interface.from_body(body) for body in bodies]
+        return [Interface.from_body(body) for body in found]
 
     def network_names(self, network_ids: set[str]) -> dict[str, str]:
         """Return the names of networks by UUID, of those that are shown.
 
         Nova knows them only for ports that have an address.
-
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         try:
-            bodies = self._network.get('/networks', 'networks', list,
-                                       id=sorted(network_ids),
-                                       fields=['id', 'name'])
+            found = self._network.get('/networks', 'networks', list,
+                                      id=sorted(network_ids),
+                                      fields=['id', 'name'])
         except (errors.CloudMisconfigured, errors.Forbidden) as exc:
             LOG.debug('The networks are not shown: %s', exc)
             return {}
-        return {body.get('id'): body.get('name') for body in bodies}
+        return {body.get('id'): body.get('name') for body in found}
 
     def network_data(self, port_ids: list[str]) -> dict:
         """Return how a guest configures its cards without DHCP.
 
         :returns: in the form of Nova's ``network_data.json``.
-        :raises: HostCloudError if something cannot be read.
         """
         found: dict = {'links': [], 'networks': [], 'services': []}
         for port_id in port_ids:
-            port = self._network.get(f'/ports/{port_id}', 'port')
-            try:
-                self._add_port(found, port_id, port)
-            except errors.UNEXPECTED_FORM as exc:
-                raise errors.ServerError(
-                    f'The host cloud describes port {port_id} in a form that '
-                    f'Neutron does not have ({type(exc).__name__})')
+            port = self._read(f'/ports/{port_id}', 'port')
+            network = self._read(f'/networks/{port.get("network_id", str)}',
+                                 'network')
+            found['links'].append({
+                'id': port_id, 'vif_id': port_id, 'type': 'phy',
+                'ethernet_mac_address': port.get('mac_address', str),
+                'mtu': network.find('mtu', int)})
+            for fixed in port.parts('fixed_ips'):
+                subnet = self._read(f'/subnets/{fixed.get("subnet_id", str)}',
+                                    'subnet')
+                found['networks'].append({
+                    'id': f'network{len(found["networks"])}',
+                    'link': port_id,
+                    **_addressing(fixed.get('ip_address', str), subnet)})
+                found['services'] += _name_servers(subnet)
         return found
 
-    def _add_port(self, found, port_id, port):
-        network = self._network.get(f'/networks/{port["network_id"]}',
-                                    'network')
-        found['links'].append({
-            'id': port_id, 'vif_id': port_id, 'type': 'phy',
-            'ethernet_mac_address': port['mac_address'],
-            'mtu': network.get('mtu')})
-        for fixed in port['fixed_ips']:
-            subnet = self._network.get(f'/subnets/{fixed["subnet_id"]}',
-                                       'subnet')
-            found['networks'].append({
-                'id': f'network{len(found["networks"])}', 'link': port_id,
-                **_addressing(fixed['ip_address'], subnet)})
-            found['services'] += _name_servers(subnet)
+    def _read(self, path, key):
+        return bodies.Body(self._network.get(path, key), path[1:],
+                           'Neutron')
 
 
 def find_network(network: service.Service, reference: str) -> str:
@@ -254,8 +243,8 @@ def find_network(network: service.Service, reference: str) -> str:
     found = network.get('/networks', 'networks', list, **{key: reference})
     if not found:
         raise errors.NotFound(
-            f"There is no network '{reference}' in the host cloud, or none "
-            'that the project of these credentials sees')
+            f"The host cloud has no network '{reference}', or none that the "
+            'project of these credentials sees')
     if len(found) > 1:
         raise errors.NotUnique(
             f"{len(found)} networks are named '{reference}' ("
@@ -264,38 +253,40 @@ def find_network(network: service.Service, reference: str) -> str:
 
 
 def _id(body):
-    """Return the UUID of a network or port.
-
-    :raises: ServerError if it has none.
-    """
-    if not isinstance(body.get('id'), str):
-        raise errors.ServerError(
-            'The host cloud describes a network or a port in a form that '
-            'Neutron does not have')
-    return body['id']
+    """Return the UUID of a network or port."""
+    return bodies.Body(body, 'a network or a port', 'Neutron').get('id', str)
 
 
 def _addressing(address, subnet):
     """Return an entry of ``networks``, but for what it is of."""
-    network = ipaddress.ip_network(subnet['cidr'])
-    routes = [(route['destination'], route['nexthop'])
-              for route in subnet.get('host_routes') or ()]
-    if subnet.get('gateway_ip'):
+    network = _network(subnet, subnet.get('cidr', str))
+    routes = [(route.get('destination', str), route.get('nexthop', str))
+              for route in subnet.parts('host_routes')]
+    gateway = subnet.find('gateway_ip', str)
+    if gateway:
         routes.insert(0, ('::/0' if network.version == 6 else '0.0.0.0/0',
-                          subnet['gateway_ip']))
+                          gateway))
     return {
-        'network_id': subnet['network_id'], 'type': f'ipv{network.version}',
+        'network_id': subnet.get('network_id', str),
+        'type': f'ipv{network.version}',
         'ip_address': address, 'netmask': str(network.netmask),
-        'routes': [_route(*each) for each in routes],
+        'routes': [_route(subnet, *each) for each in routes],
         'services': _name_servers(subnet)}
 
 
-def _route(destination, next_hop):
-    network = ipaddress.ip_network(destination)
+def _route(subnet, destination, next_hop):
+    network = _network(subnet, destination)
     return {'network': str(network.network_address),
             'netmask': str(network.netmask), 'gateway': next_hop}
 
 
+def _network(subnet, cidr):
+    try:
+        return ipaddress.ip_network(cidr)
+    except ValueError:
+        raise subnet.wrong(f'{cidr!r} is not a CIDR')
+
+
 def _name_servers(subnet):
     return [{'type': 'dns', 'address': address}
-            for address in subnet.get('dns_nameservers') or ()]
+            for address in subnet.find('dns_nameservers', list) or ()]

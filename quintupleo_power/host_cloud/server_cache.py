@@ -6,6 +6,7 @@ changed since. Who waits for the end of an action shares such a list, too.
 """
 
 import collections
+from collections import abc
 import contextlib
 import datetime
 import threading
@@ -45,7 +46,7 @@ REQUESTED_AGE = 300.0
 WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart.
 CLOCK_SKEW = 60.0
-# The same, where the host cloud does not tell its time.
+# The same, where the host cloud does not show its time.
 UNKNOWN_CLOCK_SKEW = 300.0
 # Seconds between two lists for those who wait, at most; what such a list
 # costs the host cloud, the actions wait for.
@@ -53,7 +54,11 @@ LONGEST_REST = 2.0
 
 
 class ServerCache:
-    """Readings of the servers of one project of a host cloud."""
+    """Readings of the servers of one project of a host cloud.
+
+    A reference is a server's UUID, or its name if that is unique. Whatever
+    reads raises NotFound, NotUnique or another HostCloudError.
+    """
 
     def __init__(self, compute: service.Service,
                  described: capabilities.Capabilities | None = None):
@@ -88,11 +93,7 @@ class ServerCache:
             self._read_polled, 'quintupleo-poll')
 
     def get(self, reference: str) -> servers.Server:
-        """Return a server as a reading shows it that begins now.
-
-        :param reference: the server's UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
-        """
+        """Return a server as a reading shows it that begins now."""
         return self.complete(self._get(reference))
 
     def complete(self, server: servers.Server,
@@ -125,9 +126,6 @@ class ServerCache:
         """Return a server as an earlier reading may show it.
 
         That is at most ``[quintupleo]server_list_max_age`` seconds old.
-
-        :param reference: the server's UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
         """
         max_age = CONF[GROUP].server_list_max_age
         return self.complete(self._get_cached(reference, max_age),
@@ -149,13 +147,11 @@ class ServerCache:
         return self._find(reference, now - max_age) or self._read(reference)
 
     def poll(self, server_id: str) -> servers.Server:
-        """Return a server whose action is under way, as it is now.
-
-        :param server_id: the server's UUID.
-        :raises: NotFound or another HostCloudError.
-        """
+        """Return a server whose action is under way, as it is now."""
         begun = time.monotonic()
-        if len(self._waiting) >= SHARED_FROM:
+        with self._lock:
+            shares = len(self._waiting) >= SHARED_FROM
+        if shares:
             self._poll()
             found = self._find(server_id, begun)
             if found:
@@ -163,20 +159,19 @@ class ServerCache:
         return self._read(server_id)
 
     @contextlib.contextmanager
-    def waiting(self):
+    def waiting(self) -> abc.Iterator[None]:
         """Count the thread as one that polls from now on."""
         thread = threading.get_ident()
-        self._waiting[thread] = time.monotonic()
+        with self._lock:
+            self._waiting[thread] = time.monotonic()
         try:
             yield
         finally:
-            del self._waiting[thread]
+            with self._lock:
+                del self._waiting[thread]
 
     def invalidate(self, server_id: str) -> None:
-        """Let no reading that began before now count any more.
-
-        :param server_id: the server's UUID.
-        """
+        """Drop all readings of a server that began before now."""
         with self._lock:
             self._acted.put(server_id, time.monotonic())
             self._servers.pop(server_id, None)
@@ -285,7 +280,9 @@ class ServerCache:
         rest = self._polled_at + min(self._poll_took, LONGEST_REST)
         time.sleep(max(0.0, rest - time.monotonic()))
         begun = time.monotonic()
-        self._take_changes(min(list(self._waiting.values()) or [begun]))
+        with self._lock:
+            since = min(self._waiting.values(), default=begun)
+        self._take_changes(since)
         self._polled_at = time.monotonic()
         self._poll_took = self._polled_at - begun
 

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Nova reports of a server, as an immutable value."""
 
+from collections import abc
 import dataclasses
 import re
 import time
+import types
 
 from oslo_utils import uuidutils
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
+from quintupleo_power.host_cloud import service
 from quintupleo_power import transitions
 
 
@@ -21,9 +25,10 @@ class Server:
     :ivar status: ``status``, the word that the clients show.
     :ivar state: the :class:`quintupleo_power.transitions.ServerState`.
     :ivar locked: whether somebody locked it.
-    :ivar locked_reason: why, if whoever locked it said so.
+    :ivar locked_reason: why, if that was said.
     :ivar network_first: whether it asks the network at each boot by itself;
-        :class:`cloud.HostCloud` finds out. None if that is not known.
+        :class:`capabilities.Capabilities` finds out. None if that is not
+        known.
     :ivar volume_ids: UUIDs of its volumes, in Nova's order.
     :ivar has_tpm: whether its flavor gives it a virtual TPM.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
@@ -36,8 +41,7 @@ class Server:
     :ivar image_properties: properties of that image as the server was made,
         or None where the compute API is older than 2.98.
     :ivar metadata: what its owner has noted with it.
-    :ivar read_at: when the reading began, a ``time.monotonic`` value; None if
-        it is not known.
+    :ivar read_at: when the reading began, a ``time.monotonic`` value.
     """
 
     id: str
@@ -47,7 +51,7 @@ class Server:
     locked: bool = False
     locked_reason: str | None = None
     network_first: bool | None = False
-    volume_ids: tuple = ()
+    volume_ids: tuple[str, ...] = ()
     has_tpm: bool = False
     fault: str | None = None
     updated: str | None = None
@@ -58,7 +62,7 @@ class Server:
     image_properties: dict | None = dataclasses.field(
         default=None, hash=False)
     metadata: dict = dataclasses.field(default_factory=dict, hash=False)
-    read_at: float | None = dataclasses.field(default=None, compare=False)
+    read_at: float = dataclasses.field(default=float('-inf'), compare=False)
 
     @property
     def fault_or_hint(self) -> str:
@@ -66,100 +70,68 @@ class Server:
         return self.fault or f'see "openstack server show {self.id}"'
 
     @classmethod
-    def from_body(cls, body, read_at=None):
-        """Read the ``server`` object of Nova's API.
+    def from_body(cls, body: dict, read_at: float) -> 'Server':
+        """Return the server that a ``server`` object of Nova's API shows.
 
-        :param body: the decoded object.
         :param read_at: when the reading began, a ``time.monotonic`` value.
-        :returns: a :class:`Server`.
         :raises: ServerError if it is not what Nova's API reference says.
         """
-        try:
-            # An image-less server has the empty string here.
-            image = body.get('image') or {}
-            return cls(
-                id=_typed(body, 'id', str),
-                name=body.get('name') or '',
-                status=_typed(body, 'status', str),
-                state=_state(body),
-                locked=bool(body.get('locked')),
-                locked_reason=body.get('locked_reason'),
-                volume_ids=tuple(volume['id'] for volume in body.get(
-                    'os-extended-volumes:volumes_attached') or ()),
-                has_tpm=bool(_extra_specs(body).get('hw:tpm_version')),
-                fault=(body.get('fault') or {}).get('message'),
-                updated=body.get('updated'),
-                image_id=image.get('id'),
-                flavor=_flavor(body),
-                flavor_details=flavors.within_server(
-                    body.get('flavor') or {}),
-                launched_at=body.get('OS-SRV-USG:launched_at'),
-                image_properties=image.get('properties'),
-                metadata=body.get('metadata') or {},
-                read_at=read_at)
-        except (AttributeError, KeyError, TypeError) as exc:
-            raise errors.ServerError(
-                'The host cloud describes a server in a form that Nova does '
-                f'not have ({type(exc).__name__}: {exc})')
+        found = bodies.Body(body, 'a server', 'Nova')
+        # An image-less server has the empty string here.
+        image, flavor = found.part('image'), found.part('flavor')
+        # Shown since microversion 2.47, if the cloud's policy permits.
+        extra_specs = flavor.find('extra_specs', dict) or {}
+        return cls(
+            id=found.get('id', str),
+            name=found.find('name', str) or '',
+            status=found.get('status', str),
+            state=_state(found),
+            locked=bool(found.find('locked', bool)),
+            locked_reason=found.find('locked_reason', str),
+            volume_ids=tuple(volume.get('id', str) for volume in found.parts(
+                'os-extended-volumes:volumes_attached')),
+            has_tpm=bool(extra_specs.get('hw:tpm_version')),
+            fault=found.part('fault').find('message', str),
+            updated=found.find('updated', str),
+            image_id=image.find('id', str),
+            flavor=(flavor.find('original_name', str)
+                    or flavor.find('id', str)),
+            flavor_details=flavors.within_server(flavor),
+            launched_at=found.find('OS-SRV-USG:launched_at', str),
+            image_properties=image.find('properties', dict),
+            metadata=found.find('metadata', dict) or {},
+            read_at=read_at)
 
 
-def _flavor(body):
-    flavor = body.get('flavor') or {}
-    return flavor.get('original_name') or flavor.get('id')
-
-
-def _extra_specs(body):
-    # Shown since microversion 2.47, if the cloud's policy permits.
-    return (body.get('flavor') or {}).get('extra_specs') or {}
-
-
-def _state(body):
-    if body['status'] == 'UNKNOWN':
+def _state(body: bodies.Body) -> transitions.ServerState:
+    if body.get('status', str) == 'UNKNOWN':
         # Its cell is down: Nova then leaves out all that the cell knows
         # (microversion 2.69).
         return transitions.ServerState(vm_state='unknown')
     return transitions.ServerState(
-        vm_state=_typed(body, 'OS-EXT-STS:vm_state', str),
-        power_state=_typed(body, 'OS-EXT-STS:power_state', int, None) or 0,
-        task_state=_typed(body, 'OS-EXT-STS:task_state', str, None))
+        vm_state=body.get('OS-EXT-STS:vm_state', str),
+        power_state=body.get('OS-EXT-STS:power_state', int,
+                             types.NoneType) or 0,
+        task_state=body.get('OS-EXT-STS:task_state', str, types.NoneType))
 
 
-def _typed(body, key, kind, *others):
-    """Read a member whose wrong type would be taken for a state."""
-    value = body[key]
-    if not isinstance(value, kind) and value not in others:
-        raise TypeError(f'{key} is {value!r}')
-    return value
-
-
-def same_id(one, other):
-    """Tell whether two spellings of a UUID are of the same one.
-
-    :param one: a UUID, in any spelling.
-    :param other: another one.
-    :returns: True or False.
-    """
+def same_id(one: str, other: str) -> bool:
+    """Return whether two spellings of a UUID are of the same one."""
     return (one.replace('-', '').lower()
             == other.replace('-', '').lower())
 
 
-def not_found(reference):
-    """Make the error for a server that is not there.
-
-    :param reference: the server's UUID.
-    :returns: a NotFound.
-    """
+def not_found(reference: str) -> errors.NotFound:
+    """Return the error for a server that is not there, by its UUID."""
     return errors.NotFound(
         f'Server {reference} does not exist in the host cloud, or not in the '
         'project of these credentials')
 
 
-def read(compute, reference):
-    """Read one server.
+def read(compute: service.Service, reference: str) -> Server:
+    """Return one server.
 
-    :param compute: the compute :class:`service.Service`.
-    :param reference: the server's UUID, or its name if it is unique.
-    :returns: a :class:`Server`.
+    :param reference: its UUID, or its name if it is unique.
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     begun = time.monotonic()
@@ -191,24 +163,19 @@ def read(compute, reference):
     return found[0]
 
 
-def read_pages(compute, filters=None):
-    """Read servers of the project, newest first.
+def read_pages(compute: service.Service, filters: dict | None = None
+               ) -> abc.Iterator[list[Server]]:
+    """Return servers of the project, newest first, a list for each request.
 
-    :param compute: the compute :class:`service.Service`.
-    :param filters: dict of what Nova is to choose by; None for all of them.
-    :returns: a generator of lists of :class:`Server`, one for each request.
-    :raises: HostCloudError
+    :param filters: what Nova is to choose by; None for all of them.
+    :raises: HostCloudError if the host cloud cannot be asked.
     """
     query = dict(filters or {})
     while True:
         begun = time.monotonic()
         answer = compute.get('/servers/detail', **query)
-        bodies = answer.get('servers')
-        if not isinstance(bodies, list):
-            raise errors.ServerError(
-                'The host cloud lists its servers in a form that Nova does '
-                'not have')
-        page = [Server.from_body(body, begun) for body in bodies]
+        page = [Server.from_body(body, begun) for body in bodies.Body(
+            answer, 'its servers', 'Nova').get('servers', list)]
         yield page
         # Nova links to the next page of all but the last one.
         if not page or not answer.get('servers_links'):

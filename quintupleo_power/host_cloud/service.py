@@ -1,61 +1,71 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One REST service of a host cloud, its faults told as errors of ours."""
+"""One REST service of a host cloud, its faults as errors of ours."""
 
+from collections import abc
 import datetime
 from email import utils as email_utils
 import re
 import time
+import typing
 
+from keystoneauth1 import access
+from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
+import requests
+import tenacity
 
 from quintupleo_power.host_cloud import answers
+from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
+
+NO_MICROVERSION = (0, 0)
 
 
 class Service:
     """A REST service, as a tenant uses it.
 
+    Each method raises a HostCloudError in one of its kinds. Paths are those
+    below the service's endpoint.
+
     :ivar clock_ahead: seconds that its clock is ahead of this machine's, by
-        its last answer: about a second less at the most. None if it does not
-        tell.
+        its last answer: about a second less at the most. None if that is not
+        known.
     """
 
-    # A read is made again after these seconds. Ironic gives a request up at
-    # once when its first look at a machine fails.
-    READ_AGAIN = (0.3, 1.0)
-    # Not so if a single attempt took as long, or the cloud was away a moment
-    # ago: many nodes would otherwise wait for it one after the other.
+    # How often a read is made, and the first pause in seconds. Ironic gives a
+    # request up at once when its first read of a server fails.
+    ATTEMPTS = 3
+    PAUSE = 0.3
+    # Reads are not made again if that takes so many seconds, or the cloud was
+    # away a moment ago: many nodes would otherwise wait for it one after the
+    # other.
     SLOW = 5.0
     AWAY = 10.0
 
-    def __init__(self, title, rest, newest_microversion=None):
+    def __init__(self, title: str, rest: adapter.Adapter,
+                 newest_microversion: tuple[int, int] = NO_MICROVERSION):
         """Wrap a keystoneauth adapter.
 
         :param title: the host cloud's name in messages.
-        :param rest: a keystoneauth ``Adapter``.
-        :param newest_microversion: (major, minor), for a service that has
-            microversions.
+        :param newest_microversion: for a service that has microversions.
         """
         self._title = title
         self._rest = rest
         self._newest = newest_microversion
         # An address that is set is used as it stands.
         self._has_version = bool(rest.endpoint_override)
-        self._microversion = None
+        self._microversion: tuple[int, int] | None = None
         self._away_until = 0.0
-        self.clock_ahead = None
+        self.clock_ahead: float | None = None
 
     @property
-    def microversion(self):
+    def microversion(self) -> tuple[int, int]:
         """The microversion in use, the newest that both sides know.
 
-        It is (major, minor), or None for a service that has none.
-
-        :raises: MalformedAnswer if the service does not tell its versions, or
-            another HostCloudError.
+        :raises: MalformedAnswer if the service does not show its versions.
         """
-        if self._newest and not self._microversion:
+        if not self._microversion:
             data = self._call(self._rest.get_endpoint_data)
             # keystoneauth passes over a version document that it cannot get,
             # and without one the oldest version would be used from now on.
@@ -67,70 +77,53 @@ class Service:
                                      self._newest)
         return self._microversion
 
-    def sign_in(self):
-        """Get a new token.
-
-        :returns: keystoneauth's ``AccessInfo`` of it.
-        :raises: HostCloudError in one of its kinds.
-        """
+    def sign_in(self) -> access.AccessInfo:
+        """Get a new token, and return what it says."""
         session = self._rest.session
+        auth: typing.Any = session.auth
         self._call(session.invalidate)
-        return self._call(lambda: session.auth.get_access(session))
+        return self._call(auth.get_access, session)
 
-    def date(self, path):
-        """Tell what the service's clock shows.
-
-        :param path: path below the service's endpoint that it is asked for.
-        :returns: an aware ``datetime.datetime``, or None if the answer has no
-            date.
-        :raises: HostCloudError in one of its kinds.
-        """
+    def date(self, path: str) -> datetime.datetime | None:
+        """Return what the service's clock shows; None if it does not tell."""
         return _date(self._request('GET', path))
 
     @property
-    def project_id(self):
+    def project_id(self) -> str | None:
         """UUID of the project of the credentials, None if they have none.
 
-        :raises: MalformedAnswer if the token is none, or another
-            HostCloudError.
+        :raises: MalformedAnswer if the token has a wrong form.
         """
         return self._call(self._rest.get_project_id)
 
-    def get(self, path, key=None, kind=dict, **params):
-        """Read.
+    def get(self, path: str, key: str | None = None, kind: type = dict,
+            **params: typing.Any) -> typing.Any:
+        """Read, and return the decoded body or one of its members.
 
-        :param path: path below the service's endpoint.
         :param key: the member of the body that is wanted; None for all.
         :param kind: what it has to be, ``dict`` or ``list`` of dicts.
         :param params: the query.
-        :returns: the decoded member or body.
-        :raises: HostCloudError in one of its kinds.
         """
-        again = iter(self.READ_AGAIN)
-        while True:
-            begun = time.monotonic()
-            try:
-                return self._read(path, key, kind, params)
-            except errors.PASSING as exc:
-                pause = self._pause(again, exc, begun)
-                if pause is None:
-                    raise
-            time.sleep(pause)
+        return tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type(errors.PASSING),
+            wait=self._pause, stop=self._gives_up, reraise=True)(
+                lambda: self._decoded(
+                    self._request('GET', path, params=params), key, kind))
 
-    def _pause(self, again, error, begun):
-        """Seconds until a read that failed is worth repeating, or None."""
+    # tenacity gives the state by this name.
+    def _pause(self, retry_state):
+        return max(self.PAUSE * 3 ** (retry_state.attempt_number - 1),
+                   retry_state.outcome.exception().retry_after)
+
+    def _gives_up(self, retry_state):
+        """Return whether a read that failed is not worth repeating."""
         now = time.monotonic()
-        pause = next(again, None)
-        if (pause is None or now - begun > self.SLOW
+        took = retry_state.seconds_since_start - retry_state.idle_for
+        if (retry_state.attempt_number >= self.ATTEMPTS or took > self.SLOW
                 or now < self._away_until):
             self._away_until = now + self.AWAY
-            return None
-        return (max(pause, error.retry_after)
-                if error.retry_after <= self.SLOW else None)
-
-    def _read(self, path, key, kind, params):
-        return self._decoded(
-            self._request('GET', path, params=params), key, kind)
+            return True
+        return retry_state.outcome.exception().retry_after > self.SLOW
 
     def _decoded(self, answer, key, kind):
         try:
@@ -145,58 +138,37 @@ class Service:
                 f'"{key}"' if key else 'what was asked for'))
         return found
 
-    def ask(self, path, body, key, kind=dict, logged=True):
-        """Ask for something that the answer to a POST holds.
+    def ask(self, path: str, body: dict, key: str, kind: type = dict,
+            logged: bool = True) -> typing.Any:
+        """Send a POST, and return a member of the decoded answer.
 
-        :param path: path below the service's endpoint.
-        :param body: what is sent as JSON.
-        :param key: the member of the answer that is wanted.
-        :param kind: what it has to be: a type.
+        :param kind: what the member has to be.
         :param logged: whether keystoneauth may log the request and the
             answer, which it does at debug level.
-        :returns: the decoded member.
-        :raises: HostCloudError in one of its kinds.
         """
         return self._decoded(
             self._request('POST', path, json=body, log=logged), key, kind)
 
-    def post(self, path, body, **options):
-        """Ask for an action.
+    def post(self, path: str, body: dict,
+             **options: typing.Any) -> str | None:
+        """Ask for an action, and return the identifier of the request.
 
-        :param path: path below the service's endpoint.
-        :param body: what is sent as JSON.
         :param options: ``microversion``, of a service whose requests have
             none otherwise.
-        :returns: the request's identifier, which names the action later.
-        :raises: HostCloudError in one of its kinds.
         """
         answer = self._request('POST', path, json=body, **options)
         return answer.headers.get('x-openstack-request-id')
 
-    def put(self, path, body):
-        """Change something.
-
-        :param path: path below the service's endpoint.
-        :param body: what is sent as JSON.
-        :raises: HostCloudError in one of its kinds.
-        """
+    def put(self, path: str, body: dict) -> None:
+        """Change something."""
         self._request('PUT', path, json=body)
 
-    def delete(self, path):
-        """Delete something.
-
-        :param path: path below the service's endpoint.
-        :raises: HostCloudError in one of its kinds.
-        """
+    def delete(self, path: str) -> None:
+        """Delete something."""
         self._request('DELETE', path)
 
-    def upload(self, path, source):
-        """Send a file.
-
-        :param path: path below the service's endpoint.
-        :param source: the open file.
-        :raises: HostCloudError in one of its kinds.
-        """
+    def upload(self, path: str, source: typing.BinaryIO) -> None:
+        """Send an open file."""
         self._request('PUT', path, data=source, headers={
             'Content-Type': 'application/octet-stream'})
 
@@ -214,67 +186,83 @@ class Service:
 
     def _request(self, method, path, **kwargs):
         self._require_version()
-        if self.microversion:
+        if self._newest != NO_MICROVERSION:
             kwargs['microversion'] = '%d.%d' % self.microversion
-        answer = self._call(self._rest.request, path, method, **kwargs)
+        answer = self._call(self._send, path, method, **kwargs)
         date = _date(answer)
-        self.clock_ahead = date and date.timestamp() - time.time()
+        self.clock_ahead = date.timestamp() - time.time() if date else None
         return answer
+
+    def _send(self, path, method, **kwargs):
+        answer = self._rest.request(path, method, raise_exc=False, **kwargs)
+        if answer.status_code < 400:
+            return answer
+        try:
+            raise ks_exceptions.from_response(answer, method, answer.url)
+        except AttributeError:
+            # Where the body has a list "errors" of something else.
+            raise ks_exceptions.HttpError(
+                http_status=answer.status_code, response=answer,
+                method=method, url=answer.url)
 
     def _unintelligible(self, answer, what):
         return errors.ServerError(
             f'{self._title} answered {answer.request.method} '
             f'{answer.request.path_url} with {what}')
 
-    def _call(self, function, *args, **kwargs):
-        try:
-            return self._tried(function, *args, **kwargs)
-        except errors.HostCloudError as exc:
-            exc.args = (redaction.clean(exc, self._rest.session.auth),)
-            raise
-
-    def _tried(self, function, *args, **kwargs):
+    def _call(self, function: abc.Callable, *args: typing.Any,
+              **kwargs: typing.Any) -> typing.Any:
+        """Call keystoneauth, with what it raises as one of our errors."""
         try:
             return function(*args, **kwargs)
-        except answers.ForeignAnswer as exc:
-            raise errors.ServerError(
-                f'{self._title} gave no answer: {exc.details}')
-        except ks_exceptions.Unauthorized as exc:
-            raise errors.AuthenticationFailed(
-                f'{self._title} does not accept the credentials: '
-                f'{_explanation(exc)}')
-        except ks_exceptions.HttpError as exc:
-            raise self._told(exc)
-        except (ks_exceptions.AuthorizationFailure,
-                ks_exceptions.MissingAuthMethods) as exc:
-            raise errors.AuthenticationFailed(
-                f'{self._title} does not accept the credentials: {exc}')
-        except (ks_exceptions.CatalogException,
-                ks_exceptions.AuthPluginException) as exc:
-            raise errors.CloudMisconfigured(
-                f'{self._title} cannot be used: {exc}')
         except ks_exceptions.ClientException as exc:
-            raise errors.CloudUnreachable(
-                f'{self._title} cannot be reached: {_short(exc)}')
-        except errors.UNEXPECTED_FORM as exc:
-            raise errors.MalformedAnswer(
-                f'{self._title} answered in a form that an OpenStack service '
-                f'does not have ({type(exc).__name__})')
+            error = self._error(exc)
+        except errors.HostCloudError as exc:
+            error = exc
         except Exception as exc:
             # keystoneauth's password plugin says so of a missing password.
             if type(exc) is not Exception:
                 raise
-            raise errors.CloudMisconfigured(
+            error = errors.CloudMisconfigured(
                 f'{self._title} cannot be used: {exc}')
+        error.args = (redaction.clean(error, self._rest.session.auth),)
+        raise error
 
-    def _told(self, exc):
+    def _error(self, exc):
+        """Return one of our errors for one of keystoneauth's."""
+        match exc:
+            case answers.ForeignAnswer():
+                return errors.ServerError(
+                    f'{self._title} gave no answer: {exc.details}')
+            case authentication.MalformedDocument():
+                return errors.MalformedAnswer(
+                    f'{self._title} answered in a form that an OpenStack '
+                    f'service does not have ({exc})')
+            case ks_exceptions.Unauthorized():
+                return self._not_accepted(_explanation(exc))
+            case ks_exceptions.HttpError():
+                return self._http_error(exc)
+            case (ks_exceptions.AuthorizationFailure()
+                  | ks_exceptions.MissingAuthMethods()):
+                return self._not_accepted(exc)
+            case (ks_exceptions.CatalogException()
+                  | ks_exceptions.AuthPluginException()):
+                return errors.CloudMisconfigured(
+                    f'{self._title} cannot be used: {exc}')
+        return errors.CloudUnreachable(
+            f'{self._title} cannot be reached: {_short(exc)}')
+
+    def _not_accepted(self, reason):
+        return errors.AuthenticationFailed(
+            f'{self._title} does not accept the credentials: {reason}')
+
+    def _http_error(self, exc):
         if exc.http_status == 404 and str(exc.url).endswith('/auth/tokens'):
             fault = _fault(exc) or ''
             # "Could not find Application Credential: ..." of Keystone's
             # exception ApplicationCredentialNotFound.
             if 'application credential' in fault.lower():
-                return errors.AuthenticationFailed(
-                    f'{self._title} does not accept the credentials: {fault}')
+                return self._not_accepted(fault)
             return errors.CloudMisconfigured(
                 f'{self._title} cannot be used: there is no identity service '
                 'at that address (HTTP 404): check auth_url')
@@ -283,38 +271,17 @@ class Service:
         kind = _KINDS.get(exc.http_status)
         if kind is None and (
                 exc.http_status in _PASSING or exc.http_status >= 500):
-            return self._busy(exc, message)
+            return _busy(exc, message)
         if exc.http_status == 409 and not str(exc.url).endswith('/action'):
             # Only of an action is it about the server's state.
             return errors.ServerError(message)
         return (kind or errors.BadRequest)(message)
 
-    @staticmethod
-    def _busy(exc, message):
-        seconds = _retry_after(exc.response)
-        if seconds:
-            message += f' (asks to be left alone for {seconds:.0f} seconds)'
-        kind = (errors.TooManyRequests if exc.http_status == 429
-                else errors.ServerError)
-        return kind(message, retry_after=seconds)
-
-
-def _date(answer):
-    """When a service answered by its own clock (RFC 9110, 6.6.1).
-
-    :returns: an aware ``datetime.datetime``, or None if it does not tell.
-    """
-    try:
-        return email_utils.parsedate_to_datetime(
-            answer.headers.get('Date')).astimezone(datetime.timezone.utc)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
 
 # Request timeout, too many requests.
 _PASSING = (408, 429)
 
-_KINDS = {
+_KINDS: dict[int, type[errors.HostCloudError]] = {
     400: errors.BadRequest,
     403: errors.Forbidden,
     404: errors.NotFound,
@@ -323,36 +290,37 @@ _KINDS = {
 }
 
 
-def _retry_after(response):
-    """Tell for how long a service asks not to be asked (RFC 9110, 10.2.3).
+def _busy(exc, message):
+    seconds = answers.retry_after(exc.response)
+    if seconds:
+        message += f' (asks to be left alone for {seconds:.0f} seconds)'
+    kind = (errors.TooManyRequests if exc.http_status == 429
+            else errors.ServerError)
+    return kind(message, retry_after=seconds)
 
-    :returns: seconds, 0 if it does not say or what it says is absurd.
-    """
-    value = response.headers.get('Retry-After', '').strip()
-    if re.fullmatch('[0-9]{1,9}', value):
-        return int(value)
+
+def _date(answer: requests.Response) -> datetime.datetime | None:
+    """Return when a service answered by its own clock (RFC 9110, 6.6.1)."""
     try:
-        until = email_utils.parsedate_to_datetime(value)
-        now = datetime.datetime.now(until.tzinfo)
-        return max(0, (until - now).total_seconds())
+        return email_utils.parsedate_to_datetime(
+            answer.headers.get('Date', '')).astimezone(datetime.timezone.utc)
     except (ValueError, TypeError, OverflowError):
-        return 0
+        return None
 
 
 def _explanation(exc):
-    """Find the sentence in an error of Nova, Glance or Keystone."""
+    """Return the sentence in an error of Nova, Glance or Keystone."""
     return _fault(exc) or exc.message
 
 
 def _fault(exc):
-    """Find what an OpenStack service itself says of a fault, if it does.
+    """Return what an OpenStack service itself says of a fault, or None.
 
     Nova wraps it in an object whose key names the kind of fault, which
     keystoneauth does not look into.
     """
-    response = getattr(exc, 'response', None)
     try:
-        for fault in response.json().values():
+        for fault in exc.response.json().values():
             if isinstance(fault, dict) and fault.get('message'):
                 return fault['message']
     except (AttributeError, ValueError):

@@ -15,16 +15,13 @@ class SharedCall:
     """
 
     def __init__(self, function: abc.Callable[[], typing.Any], name: str):
-        """Share a function.
-
-        :param function: the function.
-        :param name: the name of the thread.
-        """
+        """Share a function, which runs in a thread of a name."""
         self._function = function
         self._executor = futures.ThreadPoolExecutor(
             1, thread_name_prefix=name)
         self._lock = threading.Lock()
-        self._current = self._next = None
+        self._current: futures.Future | None = None
+        self._next: futures.Future | None = None
 
     def __call__(self, join: bool = False) -> typing.Any:
         """Return the result of a run that begins after this was called.

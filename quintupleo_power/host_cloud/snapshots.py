@@ -11,9 +11,15 @@ import contextlib
 import dataclasses
 import re
 import time
+import typing
 
+import tenacity
+
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
 
 # Properties of the image.
 NAME = 'quintupleo_snapshot'
@@ -29,17 +35,9 @@ NAMES = re.compile('[A-Za-z0-9][A-Za-z0-9._-]{0,39}')
 # The first volume API that brings a volume back to a snapshot.
 REVERT_MICROVERSION = '3.40'
 
-_FORM = ('The host cloud describes {} in a form that the volume service does '
-         'not have')
 
-
-def title(name, server_id):
-    """Tell what all of a snapshot is named in the host cloud.
-
-    :param name: the snapshot's name.
-    :param server_id: UUID of the server.
-    :returns: the name there.
-    """
+def title(name: str, server_id: str) -> str:
+    """Return what all of a snapshot is named in the host cloud."""
     return f'quintupleo-snapshot-{name}-{server_id}'
 
 
@@ -48,7 +46,6 @@ class Snapshot:
     """A snapshot, as its image describes it.
 
     :ivar id: UUID of the image.
-    :ivar name: its name.
     :ivar server: UUID of the server.
     :ivar created_at: when it was begun, as Glance writes it.
     :ivar is_image_ready: whether the image has its content.
@@ -65,19 +62,15 @@ class Snapshot:
     properties: dict = dataclasses.field(repr=False, compare=False)
 
     @property
-    def title(self):
+    def title(self) -> str:
         """What all of it is named in the host cloud."""
         return title(self.name, self.server)
 
     @classmethod
-    def of_image(cls, image):
-        """Read an image.
-
-        :param image: the image as a dict.
-        :returns: a :class:`Snapshot`, or None if the image is not one.
-        """
+    def of_image(cls, image: dict) -> 'Snapshot | None':
+        """Return the snapshot that an image is, or None."""
         name, server = image.get(NAME), image.get(SERVER)
-        if not name or image.get('name') != title(name, server):
+        if not name or not server or image.get('name') != title(name, server):
             return None
         volumes = str(image.get(VOLUMES, ''))
         return cls(image['id'], name, server, image.get('created_at') or '',
@@ -86,86 +79,68 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots of one project of a host cloud."""
+    """The snapshots of one project of a host cloud.
+
+    Each method raises a HostCloudError if the host cloud cannot be asked. A
+    deadline is a ``time.monotonic`` value.
+    """
 
     # Glance has the content when Nova clears the task, or very soon.
     IMAGE_LAG = 10.0
-    # Seconds between two looks at a volume.
+    # Seconds between two readings of a volume.
     PAUSE = 0.5
     # Seconds for what only has to go away.
     REMOVAL = 60.0
 
-    def __init__(self, compute, image, volume):
-        """Use the services of a cloud.
-
-        :param compute: the compute :class:`service.Service`.
-        :param image: the image :class:`service.Service`.
-        :param volume: the block storage :class:`service.Service`.
-        """
+    def __init__(self, compute: service.Service, image: service.Service,
+                 volume: service.Service):
+        """Use the services of a cloud."""
         self._compute = compute
         self._image = image
         self._volume = volume
 
-    def find(self, server_id, name):
-        """Look for a snapshot.
-
-        :param server_id: UUID of the server.
-        :param name: the snapshot's name.
-        :returns: a :class:`Snapshot`, complete or not, or None.
-        :raises: HostCloudError
-        """
+    def find(self, server_id: str, name: str) -> Snapshot | None:
+        """Return a snapshot, complete or not."""
         try:
             return Snapshot.of_image(images.read(
                 self._image, title(name, server_id)))
         except errors.NotFound:
             return None
 
-    def all(self, **properties):
-        """Read snapshots, complete or not, the oldest first.
+    def all(self, **properties: str) -> list[Snapshot]:
+        """Return snapshots, complete or not, the oldest first.
 
         :param properties: values that their images have.
-        :returns: list of :class:`Snapshot`.
-        :raises: HostCloudError
         """
         found = map(Snapshot.of_image,
                     images.read_all(self._image, **properties))
         return sorted(filter(None, found),
                       key=lambda each: (each.created_at, each.id))
 
-    def restored_from(self, server):
+    def restored_from(self, server: servers.Server) -> str | None:
         """Return the name of the snapshot that a server was restored from.
 
-        :param server: a :class:`servers.Server`.
         :returns: None if its disk was made otherwise.
-        :raises: NotFound if its image is gone, or another HostCloudError if
-            the host cloud cannot be asked.
+        :raises: NotFound if its image is gone.
         """
         if server.image_id is None:
             return None
         found = Snapshot.of_image(images.read(self._image, server.image_id))
-        return found and found.name
+        return found.name if found else None
 
-    def is_complete(self, snapshot):
-        """Tell whether a server can be brought back to a snapshot.
-
-        :param snapshot: the :class:`Snapshot`.
-        :returns: True or False.
-        :raises: HostCloudError
-        """
+    def is_complete(self, snapshot: Snapshot) -> bool:
+        """Return whether a server can be brought back to a snapshot."""
         return snapshot.is_image_ready and snapshot.volumes == sum(
             each.get('status') == 'available'
             for each in self._of_volumes(snapshot))
 
-    def require(self, server, name):
-        """Find a snapshot that a server can be brought back to.
+    def require(self, server: servers.Server, name: str) -> Snapshot:
+        """Return a snapshot that a server can be brought back to.
 
-        Looks at all that could stand in the way before anything is changed.
+        Whatever could stand in the way is checked before anything is changed.
 
-        :param server: a :class:`servers.Server`.
-        :param name: the snapshot's name.
-        :returns: the :class:`Snapshot`.
-        :raises: NotFound if there is no such snapshot, NotPossible if it
-            cannot be used, or another HostCloudError.
+        :raises: NotFound if it does not exist, NotPossible if it
+            cannot be used.
         """
         snapshot = self.find(server.id, name)
         if snapshot is None:
@@ -180,25 +155,21 @@ class Snapshots:
         self.check(server, snapshot)
         return snapshot
 
-    def check(self, server, snapshot):
-        """Look at what could stand in the way of volumes coming back.
+    def check(self, server: servers.Server, snapshot: Snapshot) -> None:
+        """Check that the volumes of a server can be brought back.
 
-        :param server: a :class:`servers.Server`.
-        :param snapshot: a :class:`Snapshot` of it.
-        :raises: NotPossible if something does, or another HostCloudError.
+        :raises: NotPossible if something stands in the way.
         """
         for each in self._of_volumes(snapshot):
             self._require_own(each['volume_id'], server)
             self._require_latest(each)
 
-    def prepare(self, server, name):
+    def prepare(self, server: servers.Server, name: str) -> None:
         """Check that a server can have a snapshot of that name.
 
         What an interrupted one has left is removed.
 
-        :param server: a :class:`servers.Server`.
-        :param name: the snapshot's name.
-        :raises: NotPossible if it cannot, or another HostCloudError.
+        :raises: NotPossible if it cannot.
         """
         reason = self._obstacle(server)
         if reason:
@@ -215,10 +186,7 @@ class Snapshots:
             self.delete(there)
 
     def _obstacle(self, server):
-        """Tell why a server cannot be brought back to a snapshot.
-
-        :returns: a clause, or None.
-        """
+        """Return why a server cannot be brought back to a snapshot."""
         if server.image_id is None:
             return ('it boots from a volume, which the host cloud brings '
                     'back to no snapshot while a server has it')
@@ -234,27 +202,22 @@ class Snapshots:
                     'when it is brought back')
         return None
 
-    def body(self, server, name, **properties):
-        """Make what Nova is asked for a snapshot's image with.
+    def body(self, server: servers.Server, name: str, **properties: str
+             ) -> dict:
+        """Return the members of ``createImage`` that make a snapshot's image.
 
-        :param server: a :class:`servers.Server`.
-        :param name: the snapshot's name.
         :param properties: further properties of the image.
-        :returns: the members of ``createImage``.
         """
         return {'name': title(name, server.id), 'metadata': {
             **properties, NAME: name, SERVER: server.id,
             VOLUMES: str(len(server.volume_ids))}}
 
-    def finish(self, server, name, deadline):
-        """Complete a snapshot whose image Nova has just made.
+    def finish(self, server: servers.Server, name: str,
+               deadline: float) -> Snapshot:
+        """Complete a snapshot whose image Nova has just made, and return it.
 
         The server has to be off still.
 
-        :param server: a :class:`servers.Server`.
-        :param name: the snapshot's name.
-        :param deadline: a ``time.monotonic`` value.
-        :returns: the :class:`Snapshot`.
         :raises: ActionFailed or another HostCloudError; then nothing is left
             of it if the host cloud permits.
         """
@@ -271,18 +234,18 @@ class Snapshots:
             raise
 
     def _wait_image(self, server, name):
-        deadline = time.monotonic() + self.IMAGE_LAG
-        while True:
-            snapshot = self.find(server.id, name)
-            if snapshot and snapshot.is_image_ready:
-                return snapshot
-            if time.monotonic() >= deadline:
-                raise errors.ActionFailed(
-                    f'Nova made no image of server {server.id} '
-                    f'({server.name}), whose disk may be too large for the '
-                    'image service: see "openstack server event list '
-                    f'{server.id}"')
-            time.sleep(self.PAUSE)
+        try:
+            return tenacity.Retrying(
+                retry=tenacity.retry_if_result(
+                    lambda found: not (found and found.is_image_ready)),
+                wait=tenacity.wait_fixed(self.PAUSE),
+                stop=tenacity.stop_after_delay(self.IMAGE_LAG))(
+                    self.find, server.id, name)
+        except tenacity.RetryError:
+            raise errors.ActionFailed(
+                f'Nova made no image of server {server.id} ({server.name}), '
+                'whose disk may be too large for the image service: see '
+                f'"openstack server event list {server.id}"')
 
     def _snapshot_volume(self, snapshot, volume_id, position, deadline):
         # A volume that a server has is "in use", which takes force before
@@ -293,14 +256,13 @@ class Snapshots:
         self._wait(f'/snapshots/{made.get("id")}', 'snapshot', 'available',
                    deadline)
 
-    def restore_volumes(self, snapshot, deadline):
+    def restore_volumes(self, snapshot: Snapshot, deadline: float) -> None:
         """Bring the volumes of a server back to a snapshot.
 
         The server has to be off. What an interrupted attempt has taken off
         the server is given back to it.
 
-        :param snapshot: the :class:`Snapshot`, as :meth:`require` gave it.
-        :param deadline: a ``time.monotonic`` value.
+        :param snapshot: as :meth:`require` returned it.
         :raises: ActionFailed, ActionTimeout or another HostCloudError.
         """
         found = self._of_volumes(snapshot)
@@ -322,10 +284,9 @@ class Snapshots:
                 'volumeAttachment': {'volumeId': volume_id}})
             self._wait_volume(volume_id, 'in-use', deadline)
 
-    def delete(self, snapshot):
-        """Remove a snapshot, complete or not.
+    def delete(self, snapshot: Snapshot) -> None:
+        """Delete a snapshot, complete or not.
 
-        :param snapshot: the :class:`Snapshot`.
         :raises: HostCloudError if something of it stays.
         """
         deadline = time.monotonic() + self.REMOVAL
@@ -338,10 +299,7 @@ class Snapshots:
             self._image.delete(f'/images/{snapshot.id}')
 
     def _of_volumes(self, snapshot):
-        """Read what the volume service has of a snapshot.
-
-        :returns: list of dicts, in the order of the server's volumes.
-        """
+        """Return the snapshots of volumes, in the order of the volumes."""
         if not snapshot.volumes:
             return []
         found = [each for each in self._volume_snapshots(name=snapshot.title)
@@ -352,17 +310,19 @@ class Snapshots:
         found = self._volume.get('/snapshots/detail', 'snapshots', list,
                                  **filters)
         for each in found:
-            if not all(isinstance(each.get(key), str) for key in (
-                    'id', 'volume_id', 'created_at')):
-                raise errors.ServerError(_FORM.format('a snapshot'))
+            body = bodies.Body(each, 'a snapshot', 'the volume service')
+            for key in 'id', 'volume_id', 'created_at':
+                body.get(key, str)
         return sorted(found, key=lambda each: (each['created_at'],
                                                each['id']))
 
     def _require_own(self, volume_id, server):
         """Refuse a volume that another server has by now."""
-        volume = self._volume.get(f'/volumes/{volume_id}', 'volume')
-        owners = {each.get('server_id')
-                  for each in volume.get('attachments') or ()} - {server.id}
+        volume = bodies.Body(
+            self._volume.get(f'/volumes/{volume_id}', 'volume'),
+            'a volume', 'the volume service')
+        owners = {each.find('server_id', str)
+                  for each in volume.parts('attachments')} - {server.id}
         if owners:
             raise errors.NotPossible(
                 f'Volume {volume_id} was one of server {server.id} '
@@ -385,7 +345,8 @@ class Snapshots:
     def _wait_volume(self, volume_id, status, deadline):
         self._wait(f'/volumes/{volume_id}', 'volume', status, deadline)
 
-    def _wait(self, path, key, status, deadline):
+    def _wait(self, path: str, key: str, status: str | None,
+              deadline: float) -> None:
         """Wait until a volume or a snapshot of one is in a state.
 
         :param status: the state, None to wait until it is gone.
@@ -405,12 +366,13 @@ class Snapshots:
             time.sleep(self.PAUSE)
 
 
-def _position(volume_snapshot):
-    """Tell which of its server's volumes a snapshot is of.
+def _position(volume_snapshot: dict[str, typing.Any]) -> int:
+    """Return which of its server's volumes a snapshot is of, from 0.
 
-    :returns: the number; 0 if it does not say, as older ones do not: then the
-        time is all there is.
+    It is 0 for older ones, which do not say so: then the time is all there
+    is.
     """
     metadata = volume_snapshot.get('metadata')
-    position = metadata.get(POSITION) if isinstance(metadata, dict) else None
-    return int(position) if str(position).isdecimal() else 0
+    position = str(metadata.get(POSITION)
+                   if isinstance(metadata, dict) else None)
+    return int(position) if position.isdecimal() else 0

@@ -1,29 +1,307 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that become the content of images.
+"""Images that are uploaded for nodes: boot ISOs, and what is deployed.
 
 Glance's API is that of its reference, "Images". An image is active only when
 its content came to an end, so what broke off looks usable to nobody.
 """
 
+from collections import abc
+import contextlib
+import datetime
+import hashlib
+import json
 import os
+import time
+
+from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import service
+
+LOG = log.getLogger(__name__)
+
+_BOOT_TAG = 'quintupleo-virtual-media'
+# A rescue adds it to the server's own disks as a CD-ROM.
+_BOOT_PROPERTIES = {'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata'}
+
+_INSTANCE_TAG = 'quintupleo-instance'
+# What it was made of, for people, and the size by which it is known as whole.
+_CHECKSUM = 'quintupleo_checksum'
+_SIZE = 'quintupleo_size'
+# A server that is rebuilt from it gets a config drive, whether it was made
+# with one or not (required_by in nova/virt/configdrive.py).
+_CONFIG_DRIVE = {'img_config_drive': 'mandatory'}
 
 
-def upload(service, image_id, path):
-    """Send the content of an image, as a stream.
+class BootImages:
+    """ISOs that servers are rescued with, each for one node.
 
-    :param service: the image :class:`service.Service`.
-    :param image_id: UUID of the image, which has none yet.
-    :param path: path of the file.
+    An image is found again by its tag, even if the conductor that made it
+    died. Each method raises a HostCloudError if its work may be undone.
+    """
+
+    def __init__(self, image: service.Service):
+        """Use the image service of a cloud."""
+        self._image = image
+
+    def create(self, node_id: str, ironic_id: str, boot_mode: str,
+               path: str) -> str:
+        """Upload an ISO and return the UUID of its image.
+
+        :param node_id: UUID of the node that it is for.
+        :param ironic_id: identifier of the Ironic that has the node.
+        :param boot_mode: 'bios' or 'uefi'.
+        """
+        properties = dict(_BOOT_PROPERTIES)
+        if boot_mode == images.UEFI:
+            properties['hw_firmware_type'] = images.UEFI
+        image_id = self._image.ask('/images', {
+            'name': _boot_tag(node_id), 'visibility': 'private',
+            'container_format': 'bare', 'disk_format': 'iso',
+            'tags': [_BOOT_TAG, _boot_tag(node_id), _boot_tag(ironic_id)],
+            **properties}, 'id', str)
+        _upload(self._image, image_id, path)
+        return image_id
+
+    def delete(self, node_id: str) -> None:
+        """Delete all ISOs that were uploaded for a node."""
+        for image in list(images.read_all(self._image,
+                                          tag=_boot_tag(node_id))):
+            with contextlib.suppress(errors.NotFound):
+                self._image.delete(f'/images/{image["id"]}')
+
+    def nodes(self, ironic_id: str) -> set[str]:
+        """Return the UUIDs of the nodes that an Ironic has ISOs for."""
+        return {str(image.get('name')).removeprefix(_boot_tag(''))
+                for image in images.read_all(self._image,
+                                             tag=_boot_tag(ironic_id))}
+
+
+def _boot_tag(name):
+    return f'{_BOOT_TAG}-{name}'
+
+
+class InstanceImages:
+    """Images of the systems that servers are rebuilt from, each uploaded once.
+
+    An image is found by its name, which is made of the checksum of its
+    content and of the properties of the machine: two machines of different
+    firmware need two. Only private images of the project count, which nobody
+    else can put there.
+
+    An image without content says that somebody is about to upload it, and
+    others wait for that one. Of several that begin at once the one whose
+    image comes first goes on, when the others have given way: Glance's clock
+    has whole seconds, so one that comes later may come first and cannot tell
+    whether the others have seen it.
+    """
+
+    # Seconds between two reads while somebody else uploads.
+    PAUSE = 1.0
+    # An upload begins at once and makes its image "saving"; when it breaks
+    # off, Glance makes it "queued" again.
+    ABANDONED = 30.0
+    # What has no content for so long belongs to nobody any more.
+    LEFT = datetime.timedelta(days=1)
+
+    def __init__(self, compute: service.Service, image: service.Service):
+        """Use the services of a cloud."""
+        self._compute = compute
+        self._image = image
+
+    def provide(self, checksum: str, machine: dict,
+                fetch: abc.Callable[[], tuple[str, str]], deadline: float,
+                kept: int) -> str:
+        """Return the UUID of the image of some content for a machine.
+
+        It is made if it is missing.
+
+        :param checksum: the content's checksum, with its algorithm.
+        :param machine: the properties that make the machine.
+        :param fetch: returns the path of the content and its format in
+            Glance's words; it may take long.
+        :param deadline: a ``time.monotonic`` value.
+        :param kept: how many images that no server is made from may be left
+            when one has been made.
+        :raises: ActionTimeout if somebody else does not finish it, or
+            another HostCloudError.
+        """
+        properties = {**machine, **_CONFIG_DRIVE, _CHECKSUM: checksum}
+        name = _instance_name(properties)
+        queued_since: dict[str, float] = {}
+        made = None
+        while True:
+            found = self._named(name)
+            whole = next(filter(_is_whole, found), None)
+            if whole:
+                break
+            under_way = [each for each in found
+                         if self._is_under_way(each, queued_since)]
+            if not under_way:
+                made = self._make(name, properties, fetch, queued_since)
+                continue
+            if time.monotonic() >= deadline:
+                raise errors.ActionTimeout(
+                    f'Image {under_way[0]["id"]} ({name}) is being uploaded '
+                    f'since {under_way[0].get("created_at")} and is not '
+                    'done: delete it if nobody does that any more')
+            time.sleep(self.PAUSE)
+        if made == whole['id']:
+            self._remove_unused(whole, kept)
+        elif made:
+            self._delete(made)
+        return whole['id']
+
+    def _named(self, name):
+        """Read the images of a name, the oldest first."""
+        return sorted(
+            (each for each in self._own(name=name)
+             if each.get('name') == name), key=_age)
+
+    def _own(self, **filters):
+        """Read private images of the project; administrators see others'."""
+        return images.read_all(self._image, visibility='private',
+                               owner=self._image.project_id, **filters)
+
+    def _is_under_way(self, image, queued_since):
+        """Return whether somebody is about to give an image its content.
+
+        :param queued_since: when each image without content was seen first,
+            by UUID; is added to.
+        """
+        if image.get('status') == 'saving':
+            return True
+        if image.get('status') != 'queued':
+            return False
+        now = time.monotonic()
+        if now - queued_since.setdefault(image['id'], now) < self.ABANDONED:
+            return True
+        self._delete(image['id'])
+        return False
+
+    def _make(self, name, properties, fetch, queued_since):
+        """Make an image and return its UUID; None if another was faster."""
+        path, disk_format = fetch()
+        size = os.path.getsize(path)
+        made = self._image.ask('/images', {
+            'name': name, 'visibility': 'private', 'tags': [_INSTANCE_TAG],
+            'container_format': 'bare', 'disk_format': disk_format,
+            **properties, _SIZE: str(size)}, 'id', str)
+        try:
+            if not self._goes_on(made, name, queued_since):
+                self._delete(made)
+                return None
+            LOG.info('Uploading %(size)s bytes as image %(image)s (%(name)s)',
+                     {'size': size, 'image': made, 'name': name})
+            _upload(self._image, made, path)
+        except BaseException:
+            # It may have content, and not the right one.
+            with contextlib.suppress(errors.HostCloudError):
+                self._delete(made)
+            raise
+        return made
+
+    def _goes_on(self, made, name, queued_since):
+        """Return whether who made an image is the one to upload it.
+
+        :param made: UUID of the image, which has no content.
+        """
+        while True:
+            begun = [each for each in self._named(name)
+                     if each['id'] == made or _is_whole(each)
+                     or self._is_under_way(each, queued_since)]
+            if ([each['id'] for each in begun][:1] != [made]
+                    or any(each.get('status') != 'queued' for each in begun)):
+                return False
+            if len(begun) == 1:
+                return True
+            time.sleep(self.PAUSE)
+
+    def _delete(self, image_id):
+        with contextlib.suppress(errors.NotFound):
+            self._image.delete(f'/images/{image_id}')
+
+    def _remove_unused(self, newest, kept):
+        """Remove what no server is made from, but for the newest ones.
+
+        Of a server's image Nova itself reads the properties again when it
+        rescues the server, and releases before 2024.1 fail without it.
+
+        :param newest: the image that was made just now.
+        :param kept: how many of them may stay.
+        """
+        try:
+            unused = 0
+            for image in sorted(self._own(tag=_INSTANCE_TAG), key=_age,
+                                reverse=True):
+                if not _is_whole(image):
+                    if _moment(newest) - _moment(image) > self.LEFT:
+                        self._remove(image)
+                elif image['id'] != newest['id'] and not self._is_used(image):
+                    unused += 1
+                    if unused > kept:
+                        self._remove(image)
+        except errors.HostCloudError as exc:
+            LOG.warning('Which images of systems no server is made from '
+                        'could not be found out, and is tried after the next '
+                        'upload: %s', exc)
+
+    def _is_used(self, image):
+        return bool(self._compute.get('/servers', 'servers', list,
+                                      image=image['id'], limit=1))
+
+    def _remove(self, image):
+        try:
+            self._delete(image['id'])
+            LOG.info('Removed image %(image)s (%(name)s), which no server is '
+                     'made from',
+                     {'image': image['id'], 'name': image.get('name')})
+        except errors.HostCloudError as exc:
+            # Where disks are clones of images, Glance keeps those in use.
+            LOG.warning('Image %(image)s (%(name)s) could not be removed, '
+                        'which is tried again after the next upload: '
+                        '%(reason)s',
+                        {'image': image['id'], 'name': image.get('name'),
+                         'reason': exc})
+
+
+def _instance_name(properties):
+    text = json.dumps(properties, sort_keys=True)
+    return f'{_INSTANCE_TAG}-{hashlib.sha256(text.encode()).hexdigest()}'
+
+
+def _is_whole(image):
+    return (image.get('status') == 'active'
+            and str(image.get('size')) == image.get(_SIZE))
+
+
+def _age(image):
+    return image.get('created_at') or '', image['id']
+
+
+def _moment(image):
+    """Return when an image was made, by Glance's clock."""
+    try:
+        return datetime.datetime.fromisoformat(
+            str(image.get('created_at'))[:19])
+    except ValueError:
+        raise errors.ServerError(
+            f'The host cloud says of image {image["id"]} that it was made '
+            f'"{image.get("created_at")}"')
+
+
+def _upload(glance, image_id, path):
+    """Send a file as the content of an image, which has none yet.
+
     :raises: HostCloudError if it is not there as a whole.
     """
     with open(path, 'rb') as source:
-        service.upload(f'/images/{image_id}/file', source)
+        glance.upload(f'/images/{image_id}/file', source)
     size = os.path.getsize(path)
     # keystoneauth sends a request again when a token has run out, and then
     # nothing is left of the file.
-    image = service.get(f'/images/{image_id}')
+    image = glance.get(f'/images/{image_id}')
     if image.get('status') != 'active' or image.get('size') != size:
         raise errors.ServerError(
             f'Image {image_id} is {image.get("status")} with '

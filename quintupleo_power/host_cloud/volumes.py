@@ -5,6 +5,7 @@ import time
 
 from oslo_log import log
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
@@ -23,7 +24,10 @@ CATALOG_MAX_AGE = 60.0
 
 
 class Volumes:
-    """The volumes of one project."""
+    """The volumes of one project.
+
+    Each method raises a HostCloudError if the host cloud cannot be asked.
+    """
 
     def __init__(self, volume: service.Service):
         """Use the block storage service of a cloud."""
@@ -38,7 +42,6 @@ class Volumes:
         :returns: named as in Glance; empty if no volume that can be booted
             from was made from an image; None if the host cloud does not show
             the volumes.
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         if self._missing.get(server.volume_ids):
             return None
@@ -62,7 +65,6 @@ class Volumes:
         """Return the size in GiB of the disk that comes first.
 
         :returns: None if no volume is a disk that this project sees.
-        :raises: HostCloudError if the host cloud cannot be asked.
         """
         found = []
         for volume_id in server.volume_ids:
@@ -73,15 +75,10 @@ class Volumes:
             except (errors.CloudMisconfigured, errors.Forbidden) as exc:
                 _log_not_shown(server, exc)
                 return None
-        try:
-            disks = [(_device(volume, server.id), number, volume['size'])
-                     for number, volume in enumerate(found)
-                     if not _is_cd(volume)]
-            return min(disks)[2] if disks else None
-        except (AttributeError, KeyError, TypeError) as exc:
-            raise errors.ServerError(
-                'The host cloud describes a volume in a form that Cinder does '
-                f'not have ({type(exc).__name__}: {exc})')
+        disks = [(_device(volume, server.id), number, volume.get('size', int))
+                 for number, volume in enumerate(found)
+                 if not _is_cd(volume)]
+        return min(disks)[2] if disks else None
 
     def _read_image_properties(self, volume_ids):
         not_shown = None
@@ -93,8 +90,8 @@ class Volumes:
                 not_shown = exc
                 continue
             # "true" and "false" in Cinder's API.
-            if str(volume.get('bootable')).lower() == 'true':
-                properties = volume.get('volume_image_metadata')
+            if str(volume.find('bootable', object)).lower() == 'true':
+                properties = volume.find('volume_image_metadata', dict)
                 if properties:
                     return properties
         if not_shown:
@@ -104,14 +101,15 @@ class Volumes:
     def _read(self, volume_id):
         path = f'/volumes/{volume_id}'
         try:
-            return self._volume.get(path, 'volume')
+            found = self._volume.get(path, 'volume')
         except errors.CloudMisconfigured:
             now = time.monotonic()
             if now - self._catalog_at <= CATALOG_MAX_AGE:
                 raise
             self._catalog_at = now
             self._volume.sign_in()
-            return self._volume.get(path, 'volume')
+            found = self._volume.get(path, 'volume')
+        return bodies.Body(found, 'a volume', 'Cinder')
 
 
 def _log_not_shown(server, error):
@@ -120,14 +118,14 @@ def _log_not_shown(server, error):
 
 
 def _is_cd(volume):
-    image = volume.get('volume_image_metadata') or {}
-    return image.get('disk_format') == 'iso'
+    return (volume.part('volume_image_metadata').find('disk_format', str)
+            == 'iso')
 
 
 def _device(volume, server_id):
     """Return a key that sorts by device name, the unknown ones last."""
-    for attachment in volume.get('attachments') or ():
-        device = attachment.get('device')
-        if attachment.get('server_id') == server_id and device:
+    for attachment in volume.parts('attachments'):
+        device = attachment.find('device', str)
+        if attachment.find('server_id', str) == server_id and device:
             return False, len(device), device
     return True, 0, ''

@@ -29,11 +29,7 @@ class QuintupleoInspect(base.InspectInterface):
 
     @METRICS.timer('QuintupleoInspect.validate')
     def validate(self, task: task_manager.TaskManager) -> None:
-        """Check the node's settings, without a request to the host cloud.
-
-        :raises: InvalidParameterValue or MissingParameterValue if a setting is
-            wrong or missing.
-        """
+        """Check the node's settings, without a request to the host cloud."""
         driver_info.parse(task.node)
 
     @METRICS.timer('QuintupleoInspect.inspect_hardware')
@@ -43,7 +39,6 @@ class QuintupleoInspect(base.InspectInterface):
         Properties and capabilities are updated, missing ports and traits are
         added; all else stays. Nothing changes in the host cloud.
 
-        :raises: MissingParameterValue if a required setting is missing.
         :raises: InvalidParameterValue if a setting is wrong, or the node would
             have more traits than Ironic takes.
         :raises: HardwareInspectionFailure if the host cloud does not show

@@ -83,7 +83,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :returns: a list of devices of :mod:`ironic.common.boot_devices`.
         """
         with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get_cached(info.server)
+            server = host.servers.get(info.server)
             obstacle = host.capabilities.rescue_obstacle(server)
         supported = {boot_devices.PXE: obstacle is None,
                      boot_devices.DISK: True,
@@ -129,7 +129,7 @@ class QuintupleoManagement(base.ManagementInterface):
 
     def _device_in_use(self, task):
         with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get_cached(info.server)
+            server = host.servers.get(info.server)
         if server.network_first:
             return transitions.Device.PXE
         return transitions.device_in_use(server.state)
@@ -148,6 +148,7 @@ class QuintupleoManagement(base.ManagementInterface):
 
         :returns: 'bios', 'uefi', or None if the host cloud does not tell.
         """
+        # Power sync asks right after the power state, whose reading serves.
         with exceptions.host_cloud(task.node) as (info, host):
             return host.capabilities.boot_mode(
                 host.servers.get_cached(info.server))
@@ -161,7 +162,9 @@ class QuintupleoManagement(base.ManagementInterface):
         :raises: InvalidParameterValue if the server boots otherwise, or a
             setting is wrong.
         """
-        current = self.get_boot_mode(task)
+        with exceptions.host_cloud(task.node) as (info, host):
+            current = host.capabilities.boot_mode(
+                host.servers.get(info.server))
         if current is not None and mode != current:
             raise exception.InvalidParameterValue(
                 f'Node {task.node.uuid}: its server boots in mode {current} '
@@ -173,13 +176,14 @@ class QuintupleoManagement(base.ManagementInterface):
     def get_secure_boot_state(self, task):
         """Return whether the server's firmware boots only what is signed.
 
-        Power sync asks right after the power state, whose reading serves.
-
         :raises: UnsupportedDriverExtension if the server boots BIOS, or the
             host cloud does not tell.
         :returns: True or False.
         """
-        state = self._secure_boot(task)
+        # Power sync asks right after the power state, whose reading serves.
+        with exceptions.host_cloud(task.node) as (info, host):
+            state = host.capabilities.secure_boot(
+                host.servers.get_cached(info.server))
         if state is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_secure_boot_state')
@@ -197,7 +201,10 @@ class QuintupleoManagement(base.ManagementInterface):
         :raises: UnsupportedDriverExtension if it cannot be turned off, which
             keeps Ironic from no tear-down.
         """
-        if self._secure_boot(task) == state:
+        with exceptions.host_cloud(task.node) as (info, host):
+            current = host.capabilities.secure_boot(
+                host.servers.get(info.server))
+        if current == state:
             return
         if state:
             raise exception.InvalidParameterValue(
@@ -208,12 +215,6 @@ class QuintupleoManagement(base.ManagementInterface):
             f'Node {task.node.uuid}: secure boot of its server cannot be '
             'turned off, as os_secure_boot of its image or os:secure_boot of '
             'its flavor decides: make the server from others')
-
-    @staticmethod
-    def _secure_boot(task):
-        with exceptions.host_cloud(task.node) as (info, host):
-            return host.capabilities.secure_boot(
-                host.servers.get_cached(info.server))
 
     def detect_vendor(self, task):
         """Return the vendor of the machine, without a request.
@@ -229,7 +230,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :returns: a list of MAC addresses.
         """
         with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get_cached(info.server)
+            server = host.servers.get(info.server)
             return [card.mac for card in host.ports.of_server(server)]
 
     @METRICS.timer('QuintupleoManagement.inject_nmi')
@@ -317,8 +318,6 @@ class QuintupleoManagement(base.ManagementInterface):
         A machine that runs from its disk is powered off for it, and on again.
 
         :param name: what to call it.
-        :raises: InvalidParameterValue or MissingParameterValue if the name or
-            a setting is wrong or missing.
         :raises: DriverOperationError if there is one of that name, or Nova
             did not make it.
         """
@@ -335,8 +334,6 @@ class QuintupleoManagement(base.ManagementInterface):
         To run it twice does no harm.
 
         :param name: what the snapshot is called.
-        :raises: InvalidParameterValue or MissingParameterValue if the name or
-            a setting is wrong or missing.
         :raises: DriverOperationError if there is no such snapshot, or Nova
             did not do it.
         """
@@ -351,8 +348,6 @@ class QuintupleoManagement(base.ManagementInterface):
         """Remove a snapshot, if it is there.
 
         :param name: what the snapshot is called.
-        :raises: InvalidParameterValue or MissingParameterValue if the name or
-            a setting is wrong or missing.
         :raises: DriverOperationError if something of it stays.
         """
         disk_steps.delete_snapshot(task, name)

@@ -64,8 +64,8 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
     """Networks of the host cloud, which isolate machines as switches would.
 
     Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, and NetworkError if the host cloud cannot be
-    asked or does not do it.
+    is missing or wrong, such as the network that a node is to be put on, and
+    NetworkError if the host cloud cannot be asked or does not do it.
     """
 
     def get_properties(self):
@@ -256,11 +256,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             port.save()
 
     def add_provisioning_network(self, task):
-        """Put the node on the network for provisioning.
-
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        """
+        """Put the node on the network for provisioning."""
         self._add(task, 'provisioning')
 
     def remove_provisioning_network(self, task):
@@ -268,11 +264,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._remove(task, 'provisioning')
 
     def add_cleaning_network(self, task):
-        """Put the node on the network for cleaning.
-
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        """
+        """Put the node on the network for cleaning."""
         self._add(task, 'cleaning')
 
     def remove_cleaning_network(self, task):
@@ -280,11 +272,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._remove(task, 'cleaning')
 
     def add_rescuing_network(self, task):
-        """Put the node on the network for rescuing.
-
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        """
+        """Put the node on the network for rescuing."""
         self._add(task, 'rescuing')
 
     def remove_rescuing_network(self, task):
@@ -301,11 +289,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._remove(task, 'rescuing')
 
     def add_inspection_network(self, task):
-        """Put the node on the network for inspection.
-
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        """
+        """Put the node on the network for inspection."""
         self._add(task, 'inspection')
 
     def remove_inspection_network(self, task):
@@ -318,11 +302,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                          ended=(transitions.Situation.RESCUE,))
 
     def add_servicing_network(self, task):
-        """Put the node on the network for servicing.
-
-        :raises: MissingParameterValue if no such network is set, or another
-            required setting is missing.
-        """
+        """Put the node on the network for servicing."""
         self._add(task, 'servicing')
 
     def remove_servicing_network(self, task):

@@ -10,6 +10,7 @@ its result, which is the same write. One that is there while nobody holds the
 node was interrupted: see :mod:`quintupleo_power.takeover`.
 """
 
+from collections import abc
 import contextlib
 import datetime
 import time
@@ -42,7 +43,7 @@ _being_finished: set[str] = set()
 
 
 @contextlib.contextmanager
-def kept(node: objects.Node, power_state: str):
+def kept(node: objects.Node, power_state: str) -> abc.Iterator[None]:
     """Keep a request with its node while it is carried out.
 
     It is to be saved before an action is sent or a task is waited for. Ironic
@@ -70,7 +71,7 @@ def kept(node: objects.Node, power_state: str):
 
 
 @contextlib.contextmanager
-def being_finished(node: objects.Node):
+def being_finished(node: objects.Node) -> abc.Iterator[None]:
     """Leave the request of a node as it is while this process finishes it."""
     _being_finished.add(node.uuid)
     try:

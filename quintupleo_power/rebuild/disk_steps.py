@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps on a node's whole disk: wiped, kept, and brought back."""
+"""Steps on a node's whole disk: wiped, kept, and brought back.
+
+Each function takes a TaskManager instance with an exclusive lock. It raises
+MissingParameterValue or InvalidParameterValue if a setting or an argument is
+missing or wrong.
+"""
 
 import time
 
@@ -26,9 +31,6 @@ GROUP = quintupleo_conf.GROUP
 def wipe(task):
     """Make the disk of a node empty and leave it powered off.
 
-    :param task: a TaskManager instance with an exclusive lock.
-    :raises: MissingParameterValue or InvalidParameterValue if a setting is
-        missing or wrong.
     :raises: DriverOperationError if the server has more than Nova wipes, or
         was not wiped.
     """
@@ -40,9 +42,6 @@ def clear_instance_data(task):
 
     What an agent has erased before may be more than a rebuild wipes.
 
-    :param task: a TaskManager instance with an exclusive lock.
-    :raises: MissingParameterValue or InvalidParameterValue if a setting is
-        missing or wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
     if server_fields.was_noted(task.node):
@@ -53,12 +52,9 @@ def clear_instance_data(task):
 def rebuild(task, step, body):
     """Rebuild a node's server and leave it powered off.
 
-    :param task: a TaskManager instance with an exclusive lock.
     :param step: the name of the step, for messages.
     :param body: function of (node, info, host, server) that returns the
         members of Nova's ``rebuild``, ``imageRef`` among them.
-    :raises: MissingParameterValue or InvalidParameterValue if a setting is
-        missing or wrong.
     :raises: DriverOperationError if the server was not rebuilt.
     """
     carry_out(task, step, transitions.Request.REBUILD, body)
@@ -67,14 +63,10 @@ def rebuild(task, step, body):
 def carry_out(task, step, request, body):
     """Do what leaves a node powered off, within [quintupleo]image_timeout.
 
-    :param task: a TaskManager instance with an exclusive lock.
     :param step: the name of the step, for messages.
     :param request: a :class:`transitions.Request`.
     :param body: see :func:`executor.run`.
     :returns: the :class:`host_cloud.servers.Server` afterwards.
-    :raises: MissingParameterValue or InvalidParameterValue if a setting is
-        missing or wrong.
-    :raises: DriverOperationError if the server did not get there.
     """
     node = task.node
     with pending_request.kept(node, step):
@@ -111,10 +103,7 @@ def snapshot(task, name):
 
     A machine that runs from its disk is powered off for it, and on again.
 
-    :param task: a TaskManager instance with an exclusive lock.
     :param name: what to call it.
-    :raises: MissingParameterValue or InvalidParameterValue if the name or a
-        setting is missing or wrong.
     :raises: DriverOperationError if it was not made.
     """
     _require_name(task.node, name)
@@ -142,10 +131,7 @@ _RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 def restore(task, name):
     """Bring a node's disks back to a snapshot and leave it powered off.
 
-    :param task: a TaskManager instance with an exclusive lock.
     :param name: the name of the snapshot.
-    :raises: MissingParameterValue or InvalidParameterValue if the name or a
-        setting is missing or wrong.
     :raises: DriverOperationError if there is no such snapshot, or the disks
         were not brought back.
     """
@@ -161,10 +147,7 @@ def restore(task, name):
 def delete_snapshot(task, name):
     """Remove a snapshot of a node, if there is one.
 
-    :param task: a TaskManager instance.
     :param name: the name of the snapshot.
-    :raises: MissingParameterValue or InvalidParameterValue if the name or a
-        setting is missing or wrong.
     :raises: DriverOperationError if something of it stays.
     """
     _require_name(task.node, name)

@@ -33,7 +33,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 # release, it is to be the release before.
 OLDER = '7b5192b5cb8ade044d6841567651eb1f943dcda3'
 # A module that only this version has.
-MODULE = 'quintupleo_power/executor.py'
+MODULE = 'quintupleo_power.executor'
 
 # Interfaces that both versions have: what the older one does not know is
 # enabled when there is no way back any more.
@@ -108,14 +108,13 @@ class Service(ironic.Ironic):
             self.start(stage, api_only=True)
 
     def runs_this_version(self):
-        """Whether the driver that its processes import is this version's."""
-        pid = self._daemons['ironic'].family()[0]
-        environment = pathlib.Path(f'/proc/{pid}/environ').read_bytes()
-        folders = [entry.removeprefix(b'PYTHONPATH=').decode()
-                   for entry in environment.split(b'\0')
-                   if entry.startswith(b'PYTHONPATH=')]
-        return all((pathlib.Path(folder) / MODULE).exists()
-                   for folder in folders)
+        """Whether what it is started with imports this version."""
+        code = ('import importlib.util, sys\n'
+                f'sys.exit(importlib.util.find_spec("{MODULE}") is None)')
+        return subprocess.run(
+            [self.venv / 'bin' / 'python', '-c', code],
+            env={**os.environ, **self.environment()},
+            cwd=self.root).returncode == 0
 
     def kill(self):
         """End it as a power failure does."""

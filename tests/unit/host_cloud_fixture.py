@@ -60,15 +60,15 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cache',
                'quintupleo_power.host_cloud.cloud',
-               'quintupleo_power.host_cloud.ports',
-               'quintupleo_power.host_cloud.instance_images',
+               'quintupleo_power.host_cloud.uploads',
                'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.snapshots',
                'quintupleo_power.host_cloud.volumes',
                'quintupleo_power.host_cloud.server_cache',
                'quintupleo_power.host_cloud.servers',
                'quintupleo_power.node.pending_request',
-               'quintupleo_power.takeover')
+               'quintupleo_power.takeover',
+               'tenacity', 'tenacity.nap')
 
     def __init__(self):
         self.now = 1000.0
@@ -79,7 +79,7 @@ class Clock(fixtures.Fixture):
         for module in self.MODULES:
             self.useFixture(fixtures.MockPatch(f'{module}.time', self))
         self.useFixture(fixtures.MockPatch(
-            'quintupleo_power.host_cloud.project._now', self.moment))
+            'quintupleo_power.host_cloud.cloud_info._now', self.moment))
 
     def moment(self):
         return BEGINNING + datetime.timedelta(seconds=self.now)
@@ -236,11 +236,14 @@ class FakeHostCloud(fixtures.Fixture):
         self.clock = self.useFixture(Clock())
 
     def _listen(self):
-        mocker = requests_mock.Mocker(case_sensitive=True)
-        mocker.start()
-        self.addCleanup(mocker.stop)
-        mocker.register_uri(requests_mock.ANY, requests_mock.ANY,
-                            text=self._answer)
+        answers = requests_mock.Adapter(case_sensitive=True)
+        answers.register_uri(requests_mock.ANY, requests_mock.ANY,
+                             text=self._answer)
+        # Below the adapters that the driver mounts itself.
+        self.useFixture(fixtures.MockPatchObject(
+            requests.adapters.HTTPAdapter, 'send',
+            lambda adapter, request, **kwargs: answers.send(
+                request, **kwargs)))
         self.auth_url = AUTH_URL
 
     # What a test prepares.

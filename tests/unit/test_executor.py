@@ -214,13 +214,13 @@ class RebootProofTestCase(FaultTestCase):
     def test_failure_that_only_the_list_shows(self):
         for status in (403, 404):
             self.hide(status, times=10 ** 6)
-            self.fail_reboot('its record says "Error"')
+            self.fail_reboot('its instance action says "Error"')
 
     def test_failure_on_a_compute_api_that_shows_no_events(self):
         self.host_cloud.microversion = '2.50'
         self.forget_clouds()
         self.hide(404, self.ANY_RECORD)
-        self.fail_reboot('its record says "Error"')
+        self.fail_reboot('its instance action says "Error"')
 
     def test_failure_whose_request_has_no_identifier(self):
         self.hide_request_ids()

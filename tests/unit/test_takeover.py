@@ -28,7 +28,7 @@ class InterruptedTestCase(base.DriverTestCase):
     """What the tests have in common: a conductor that dies."""
 
     # How often a look that fails is made again.
-    READS = len(service.Service.READ_AGAIN) + 1
+    READS = service.Service.ATTEMPTS
 
     def setUp(self):
         super().setUp()

@@ -39,7 +39,7 @@ DOC_COMPANIONS = ('setuptools<81', 'wheel')
 # They test the tools, which do not run on Ironic's libraries.
 TESTS_OF_TOOLS = REPOSITORY / 'tests' / 'unit' / 'onebox'
 LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
-           'bandit==1.9.4')
+           'bandit==1.9.4', 'mypy==2.4.*')
 # What bandit does not look for in tools, which nobody runs with input of
 # others: programs that are run (B404, B603, B607: never through a shell),
 # passwords (B105: of clouds that listen on loopback), XML (B314, B405: of our
@@ -53,7 +53,8 @@ CHECKS = (('ruff check', 'python'),
           ('bashate --ignore E006,E043', 'shell'),
           ('shellcheck --external-sources', 'shell'),
           ('bandit --quiet', 'quintupleo_power'),
-          (f'bandit --quiet --skip {TOOLS_MAY}', 'tools benchmarks'))
+          (f'bandit --quiet --skip {TOOLS_MAY}', 'tools benchmarks'),
+          ('mypy', 'its own'))
 DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
 (a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
@@ -450,7 +451,9 @@ class Tests:
         files = {
             'python': [name for name in listed
                        if _speaks(name, 'py', 'python')],
-            'shell': [name for name in listed if _speaks(name, 'sh', 'bash')]}
+            'shell': [name for name in listed if _speaks(name, 'sh', 'bash')],
+            # Those of pyproject.toml.
+            'its own': []}
         with self._shown.stage('lint'):
             results = [
                 self._call([*command.split(), *files.get(

@@ -16,7 +16,7 @@ from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import retry
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 from tests.unit.environments import fake_connection
 
 FILE = '''
@@ -76,7 +76,8 @@ class EnvironmentTestCase(unittest.TestCase):
         for module, name, value in (
                 (retry, 'INTERVAL', 0),
                 (retry, '_BACKOFF', lambda retry_state: 0),
-                (sdk, 'services', lambda connection: connection.services)):
+                (openstacksdk, 'services',
+                 lambda connection: connection.services)):
             patch = mock.patch.object(module, name, value)
             patch.start()
             self.addCleanup(patch.stop)

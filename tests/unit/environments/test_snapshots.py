@@ -14,7 +14,7 @@ from keystoneauth1 import session
 from quintupleo_power.environments import operations
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import task_graph
-from quintupleo_power.host_cloud import sdk
+from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import snapshots
 from tests.unit import host_cloud_fixture
 from tests.unit.osc import base
@@ -28,7 +28,7 @@ MODULES = ('quintupleo_power.environments.operations',
            'quintupleo_power.environments.snapshots')
 
 # Without the stand-in of test_environment.
-SERVICES = sdk.services
+SERVICES = openstacksdk.services
 
 
 class SnapshotsTestCase(base.CommandTestCase):

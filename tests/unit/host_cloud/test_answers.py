@@ -161,7 +161,7 @@ class ServiceTestCase(SocketTestCase):
         _title, compute, image, volume, network = connection.connect(
             connection.Credentials())
         for service in compute, image, volume, network:
-            service.READ_AGAIN = ()
+            service.ATTEMPTS = 1
         server = f'/servers/{self.server.id}'
         port = f'/ports/{self.port["id"]}'
         image_path = f'/images/{self.image["id"]}'

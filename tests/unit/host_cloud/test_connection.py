@@ -6,6 +6,7 @@ import threading
 import unittest
 from unittest import mock
 
+import fixtures
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
 
@@ -14,8 +15,8 @@ from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
-from quintupleo_power.host_cloud import sdk
 from quintupleo_power.host_cloud import service
 from tests.unit import base
 
@@ -30,6 +31,16 @@ class SharedCloudTestCase(base.DriverTestCase):
         self.assertIsNot(
             cloud.get(connection.Credentials()),
             cloud.get(connection.Credentials(region_name='RegionOne')))
+
+    def test_clouds_have_a_bound(self):
+        self.useFixture(fixtures.MockPatchObject(cloud, 'MOST_CLOUDS', 2))
+        hosts = []
+        for region in 'abac':
+            self.clock.now += 1
+            hosts.append(cloud.get(connection.Credentials(
+                region_name=region)))
+        self.assertEqual([hosts[0], hosts[3]],
+                         [host for _credentials, host in cloud.in_use()])
 
     def test_threads_that_come_at_once_get_one_cloud(self):
         got, barrier = [], threading.Barrier(8)
@@ -70,12 +81,13 @@ class SharedCloudTestCase(base.DriverTestCase):
     def test_openstacksdk_enters_a_cloud_as_the_driver_does(self):
         access = dataclasses.replace(
             connection.access(connection.Credentials()),
-            compute_endpoint='http://other.example.test/v2.1')
-        entered = sdk.connect(access)
+            endpoints={'compute': 'http://other.example.test/v2.1'})
+        entered = openstacksdk.connect(access)
         self.assertEqual(self.rescue_image['id'], next(iter(
             entered.image.images(name='quintupleo-rescue-bios'))).id)
-        self.assertEqual(access.compute_endpoint,
-                         sdk.access(entered).compute_endpoint)
+        self.assertEqual(
+            access.endpoints['compute'],
+            openstacksdk.access(entered).endpoints['compute'])
 
     def test_error_that_says_nothing_is_told_by_its_status(self):
         for body in ({'computeFault': {}}, {'error': 'none'}, {}):

@@ -94,6 +94,13 @@ class KindsTestCase(NetworkTestCase):
         self.assertEqual(['provision'], self.networks())
         self.assertIn(own['port_id'], self.host_cloud.neutron_ports)
 
+    def test_port_that_nova_does_not_take_away(self):
+        self.call('add_provisioning_network')
+        self.host_cloud.fail('DELETE', '/os-interface', {})
+        error = self.assertRaises(exception.NetworkError, self.call,
+                                  'remove_provisioning_network')
+        self.assertIn('Nova has not taken port', str(error))
+
     def test_what_a_dead_conductor_left_is_used_up(self):
         self.call('add_provisioning_network')
         self.call('add_provisioning_network')

@@ -522,7 +522,7 @@ class OldRecordsTestCase(WipeTestCase):
     def test_failed_rebuild_is_told(self):
         self.host_cloud.fail_action('rebuild', 'not shown')
         self.assert_says(self.refused(self.wipe), 'could not rebuild',
-                         'its record says "Error"')
+                         'its instance action says "Error"')
 
     def test_row_without_a_failure_is_no_wipe(self):
         self.host_cloud.fail_action('rebuild', 'not shown')

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host cloud tells a project of itself; nothing here changes it."""
+"""What a host cloud shows a project of itself; nothing here changes it."""
 
 import dataclasses
 import datetime
 
+from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
 from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import service
 
 # The first compute API that lists servers by their tags.
 TAGS_MICROVERSION = (2, 26)
-# Servers whose records are looked through for an action.
+# Servers whose instance actions are looked through for one.
 _SERVERS = 10
 _RESCUED = 'rescued'
 
@@ -28,7 +30,7 @@ class Token:
     :ivar roles: names of the user's roles in it.
     :ivar by_application_credential: whether one was used.
     :ivar clock: seconds that the identity service's clock is ahead of this
-        machine's, None if it does not tell.
+        machine's, None if that is not known.
     """
 
     user: str | None
@@ -43,10 +45,9 @@ class Token:
 class Port:
     """A port of Neutron's.
 
-    :ivar id: its UUID.
     :ivar mac: its MAC address in lower case.
-    :ivar security: whether Neutron filters what it sends; None if Neutron
-        does not tell, as without the extension ``port-security``.
+    :ivar security: whether Neutron filters what it sends; None if that is not
+        known, as without the extension ``port-security``.
     """
 
     id: str
@@ -58,8 +59,6 @@ class Port:
 class Network:
     """A network of Neutron's.
 
-    :ivar id: its UUID.
-    :ivar name: its name.
     :ivar is_own: whether it is the project's own.
     :ivar security: as of a :class:`Port`, for ports that are made on it.
     :ivar dhcp: the CIDRs of its subnets in which Neutron serves DHCP.
@@ -72,130 +71,103 @@ class Network:
     dhcp: tuple[str, ...]
 
 
-class Project:
-    """A project of a host cloud, as it sees itself and the cloud."""
+class CloudInfo:
+    """A host cloud as a project sees it.
 
-    def __init__(self, compute, image, volume, network):
-        """Use the services of a cloud.
+    Each method raises a HostCloudError if the host cloud cannot be asked.
+    """
 
-        :param compute: the compute :class:`service.Service`.
-        :param image: the image :class:`service.Service`.
-        :param volume: the block storage :class:`service.Service`.
-        :param network: the network :class:`service.Service`.
-        """
+    def __init__(self, compute: service.Service, image: service.Service,
+                 volume: service.Service, network: service.Service):
+        """Use the services of a cloud."""
         self._compute = compute
         self._image = image
         self._volume = volume
         self._network = network
-        self._project_id = None
+        self._project_id: str | None = None
 
-    def sign_in(self):
-        """Get a token.
-
-        :returns: a :class:`Token`.
-        :raises: HostCloudError
-        """
+    def sign_in(self) -> Token:
+        """Get a new token, and return what it says."""
         begun = _now()
         found = self._compute.sign_in()
-        self._project_id = found.project_id
-        return Token(found.username, found.project_id, found.project_name,
-                     tuple(found.role_names or ()),
-                     _is_application_credential(found),
-                     _ahead(found.issued, begun, _now()))
+        try:
+            self._project_id = found.project_id
+            return Token(found.username, found.project_id,
+                         found.project_name, tuple(found.role_names or ()),
+                         _is_application_credential(found),
+                         _ahead(found.issued, begun, _now()))
+        except errors.UNEXPECTED_FORM as exc:
+            # Properties of AccessInfo read the token when they are asked for.
+            raise errors.MalformedAnswer(
+                'The host cloud describes a token in a form that Keystone '
+                f'does not have ({type(exc).__name__})')
 
-    def microversion(self):
-        """Tell the compute API's microversion that the driver uses.
-
-        :returns: (major, minor).
-        :raises: HostCloudError
-        """
+    def microversion(self) -> tuple[int, int]:
+        """Return the compute API's microversion that the driver uses."""
         return self._compute.microversion
 
-    def clock(self):
-        """Compare Nova's clock with this machine's.
+    def clock(self) -> float | None:
+        """Return the seconds that Nova's clock is ahead of this machine's.
 
-        :returns: seconds that it is ahead, None if it does not tell.
-        :raises: HostCloudError
+        :returns: None if that is not known.
         """
         begun = _now()
         # Any short answer has the header.
         return _ahead(self._compute.date('/servers?limit=1'), begun, _now())
 
-    def rates(self):
-        """Tell the rates that the compute API says to be limited.
+    def rates(self) -> list[str]:
+        """Return the rates that the compute API says to be limited.
 
-        :returns: list of texts, such as 'GET * 120 per MINUTE'.
-        :raises: HostCloudError
+        :returns: texts such as 'GET * 120 per MINUTE'.
         """
-        rates = self._compute.get('/limits', 'limits').get('rate') or ()
-        try:
-            return [f"{each['verb']} {rate['uri']} {each['value']} per "
-                    f"{each['unit']}"
-                    for rate in rates for each in rate['limit']]
-        except (KeyError, TypeError) as exc:
-            raise errors.ServerError(
-                'The host cloud tells its limits in a form that Nova does '
-                f'not have ({type(exc).__name__}: {exc})')
+        limits = bodies.Body(self._compute.get('/limits', 'limits'),
+                             'its limits', 'Nova')
+        return [f"{limit.get('verb', str)} {rate.get('uri', str)} "
+                f"{limit.get('value', int)} per {limit.get('unit', str)}"
+                for rate in limits.parts('rate') if rate.get('limit', list)
+                for limit in rate.parts('limit')]
 
-    def require_images(self):
-        """Reach the image service.
-
-        :raises: HostCloudError if it cannot be used.
-        """
+    def require_images(self) -> None:
+        """Raise unless the image service can be used."""
         self._image.get('/images', 'images', list, limit=1)
 
-    def has_volumes(self):
-        """Reach the block storage service.
-
-        :returns: whether there is one for this project.
-        :raises: HostCloudError if it does not answer.
-        """
+    def has_volumes(self) -> bool:
+        """Return whether there is a block storage service."""
         try:
             self._volume.get('/limits', 'limits')
         except errors.CloudMisconfigured:
             return False
         return True
 
-    def extensions(self):
-        """Tell what this Neutron can do.
-
-        :returns: set of the aliases of its extensions.
-        :raises: HostCloudError
-        """
-        return {each.get('alias') for each in self._network.get(
+    def extensions(self) -> set[str]:
+        """Return the aliases of Neutron's extensions."""
+        return {str(each.get('alias')) for each in self._network.get(
             '/extensions', 'extensions', list)}
 
-    def ports(self, server_id=None):
-        """Read ports of this project.
+    def ports(self, server_id: str | None = None) -> list[Port]:
+        """Return ports of this project.
 
         :param server_id: UUID of a server whose ports are meant; None for
             those of all servers, and those that are free.
-        :returns: list of :class:`Port`.
-        :raises: HostCloudError
         """
         if server_id:
             wanted = {'device_id': server_id}
         else:
             wanted = {'project_id': self._project_id} if (
                 self._project_id) else {}
-        try:
-            return [Port(body['id'], body['mac_address'].lower(),
-                         body.get('port_security_enabled'))
-                    for body in self._network.get('/ports', 'ports', list,
-                                                  **wanted)
-                    # Routers and DHCP servers have ports, too.
-                    if not (body.get('device_owner') or '').startswith(
-                        'network:')]
-        except (AttributeError, KeyError) as exc:
-            raise errors.ServerError(
-                'The host cloud describes a port in a form that Neutron '
-                f'does not have ({type(exc).__name__}: {exc})')
+        found = [bodies.Body(each, 'a port', 'Neutron') for each in (
+            self._network.get('/ports', 'ports', list, **wanted))]
+        # Routers and DHCP servers have ports, too.
+        return [Port(each.get('id', str), each.get('mac_address', str).lower(),
+                     each.find('port_security_enabled', bool))
+                for each in found if not (
+                    each.find('device_owner', str) or ''
+                ).startswith('network:')]
 
-    def network(self, reference):
-        """Read a network.
+    def network(self, reference: str) -> Network:
+        """Return a network.
 
         :param reference: its UUID, or its name if it is unique.
-        :returns: a :class:`Network`.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
         network_id = ports.find_network(self._network, reference)
@@ -209,24 +181,22 @@ class Project:
             tuple(subnet.get('cidr') for subnet in subnets
                   if subnet.get('enable_dhcp')))
 
-    def image(self, reference):
-        """Read an image.
+    def image(self, reference: str) -> dict:
+        """Return an image.
 
         :param reference: its UUID, or its name if it is unique.
-        :returns: the image as a dict.
         :raises: NotFound, NotUnique or another HostCloudError.
         """
         return images.read(self._image, reference)
 
-    def image_usage(self):
-        """Tell the quota of images.
+    def image_usage(self) -> tuple[int, int | None] | None:
+        """Return how many images there are, and how many may be.
 
-        Glance tells it where its limits are in Keystone (API 2.14, "Quota
+        Glance shows it where its limits are in Keystone (API 2.14, "Quota
         usage").
 
-        :returns: (used, limit), or None if it is not told; a limit of None
-            is no limit.
-        :raises: HostCloudError
+        :returns: (used, limit), or None if it is not shown; the limit
+            is None where there is none.
         """
         try:
             usage = self._image.get('/info/usage', 'usage')
@@ -240,20 +210,17 @@ class Project:
         return found['usage'], (None if found['limit'] < 0
                                 else found['limit'])
 
-    def flavor(self, reference):
-        """Find a flavor that the project may use.
+    def flavor(self, reference: str) -> flavors.Flavor:
+        """Return a flavor that the project may use.
 
         :param reference: its identifier or name.
-        :returns: a :class:`flavors.Flavor`.
         :raises: NotFound or another HostCloudError.
         """
         return flavors.find(self._compute, reference)
 
-    def tagged_servers(self, tag):
-        """Read the servers with a tag.
+    def tagged_servers(self, tag: str) -> list[servers.Server]:
+        """Return the servers with a tag.
 
-        :param tag: the tag.
-        :returns: list of :class:`servers.Server`.
         :raises: NotOffered or another HostCloudError.
         """
         if self._compute.microversion < TAGS_MICROVERSION:
@@ -264,19 +231,15 @@ class Project:
         return [server for page in servers.read_pages(
             self._compute, {'tags': tag}) for server in page]
 
-    def has_rescued(self):
-        """Tell whether one of the newest servers was rescued ever.
-
-        :returns: True or False.
-        :raises: HostCloudError
-        """
+    def has_rescued(self) -> bool:
+        """Return whether one of the newest servers was ever rescued."""
         newest = next(servers.read_pages(self._compute))
         if any(server.state.vm_state == _RESCUED for server in newest):
             return True
         return any(
-            row.get('action') == 'rescue' and not row.get('message')
+            each.get('action') == 'rescue' and not each.get('message')
             for server in newest[:_SERVERS]
-            for row in instance_actions.read(self._compute, server.id))
+            for each in instance_actions.read(self._compute, server.id))
 
 
 def _is_application_credential(token):
@@ -287,12 +250,12 @@ def _is_application_credential(token):
         return False
 
 
-def _now():
+def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.timezone.utc)
 
 
 def _ahead(moment, begun, ended):
-    """Seconds that a clock is ahead that was read between two moments."""
+    """Return how far a clock is ahead that was read between two moments."""
     if moment is None:
         return None
     return (moment - (begun + (ended - begun) / 2)).total_seconds()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clouds that openstacksdk and the driver are connected with alike."""
+
+import typing
+
+from openstack import connection as sdk_connection
+
+from quintupleo_power.host_cloud import answers
+from quintupleo_power.host_cloud import connection as host_cloud_connection
+from quintupleo_power.host_cloud import service
+
+
+def access(connection: sdk_connection.Connection
+           ) -> host_cloud_connection.Access:
+    """Return how the driver enters a cloud that openstacksdk has entered."""
+    answers.check(connection.session)
+    config = connection.config
+    return host_cloud_connection.Access(
+        title='The host cloud', session=connection.session,
+        region_name=config.get_region_name('compute'),
+        interface=config.get_interface('compute'),
+        endpoints={each: config.get_endpoint(each)
+                   for each in host_cloud_connection.SERVICE_TYPES})
+
+
+def services(connection: sdk_connection.Connection
+             ) -> tuple[service.Service, service.Service, service.Service]:
+    """Return services of compute, images and block storage.
+
+    It sends nothing yet, and the last one may be missing in the cloud.
+    """
+    found = host_cloud_connection.services(access(connection))
+    return found.compute, found.image, found.volume
+
+
+def connect(access: host_cloud_connection.Access
+            ) -> sdk_connection.Connection:
+    """Enter a cloud with openstacksdk that the driver enters."""
+    endpoints: dict[str, typing.Any] = {
+        f'{service_type.replace("-", "_")}_endpoint_override': url
+        for service_type, url in access.endpoints.items() if url}
+    return sdk_connection.Connection(
+        session=access.session, region_name=access.region_name,
+        interface=access.interface, **endpoints)
