@@ -3,7 +3,7 @@
 
 Each function takes a TaskManager instance with an exclusive lock. It raises
 MissingParameterValue or InvalidParameterValue if a setting or an argument is
-missing or wrong.
+missing or wrong, and DriverOperationError if the host cloud did not do it.
 """
 
 import time
@@ -29,11 +29,7 @@ GROUP = quintupleo_conf.GROUP
 
 
 def wipe(task):
-    """Make the disk of a node empty and leave it powered off.
-
-    :raises: DriverOperationError if the server has more than Nova wipes, or
-        was not wiped.
-    """
+    """Make the disk of a node empty and leave it powered off."""
     _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
 
 
@@ -41,8 +37,6 @@ def clear_instance_data(task):
     """Remove from a server what an instance has left beside its disks.
 
     What an agent has erased before may be more than a rebuild wipes.
-
-    :raises: DriverOperationError if the server was not rebuilt.
     """
     if server_fields.was_noted(task.node):
         _empty(task, 'clear_instance_data',
@@ -55,7 +49,6 @@ def rebuild(task, step, body):
     :param step: the name of the step, for messages.
     :param body: function of (node, info, host, server) that returns the
         members of Nova's ``rebuild``, ``imageRef`` among them.
-    :raises: DriverOperationError if the server was not rebuilt.
     """
     carry_out(task, step, transitions.Request.REBUILD, body)
 
@@ -99,12 +92,9 @@ def _empty(task, step, obstacle_of):
 
 
 def snapshot(task, name):
-    """Keep the content of a node's disks.
+    """Keep the content of a node's disks under a name.
 
     A machine that runs from its disk is powered off for it, and on again.
-
-    :param name: what to call it.
-    :raises: DriverOperationError if it was not made.
     """
     _require_name(task.node, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
@@ -129,12 +119,7 @@ _RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 
 
 def restore(task, name):
-    """Bring a node's disks back to a snapshot and leave it powered off.
-
-    :param name: the name of the snapshot.
-    :raises: DriverOperationError if there is no such snapshot, or the disks
-        were not brought back.
-    """
+    """Bring a node's disks back to a snapshot and leave it powered off."""
     _require_name(task.node, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
     with exceptions.host_cloud(task.node) as (info, host):
@@ -145,11 +130,7 @@ def restore(task, name):
 
 
 def delete_snapshot(task, name):
-    """Remove a snapshot of a node, if there is one.
-
-    :param name: the name of the snapshot.
-    :raises: DriverOperationError if something of it stays.
-    """
+    """Remove a snapshot of a node, if there is one."""
     _require_name(task.node, name)
     with exceptions.host_cloud(task.node) as (info, host):
         found = host.snapshots.find(host.servers.get(info.server).id, name)
