@@ -230,8 +230,7 @@ def _wait_for_owner(device, ports):
 
 def _rbd(lab, *words):
     return subprocess.run(
-        ['rbd', '--no-progress', '--conf',
-         lab.cloud.etc / 'ceph' / 'ceph.conf', *words],
+        ['rbd', '--conf', lab.cloud.etc / 'ceph' / 'ceph.conf', *words],
         check=True, stdout=subprocess.PIPE).stdout
 
 
@@ -243,8 +242,8 @@ def _write(lab, volume, pattern):
 
 def _content(lab, volume):
     return hashlib.sha256(_rbd(
-        lab, 'export', f'{settings.VOLUME_POOL}/volume-{volume}',
-        '-')).hexdigest()
+        lab, 'export', '--no-progress',
+        f'{settings.VOLUME_POOL}/volume-{volume}', '-')).hexdigest()
 
 
 def _command(lab, *words):
