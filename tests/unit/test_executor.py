@@ -369,7 +369,7 @@ class RetryAfterTestCase(FaultTestCase):
 
 class DeadlineTestCase(FaultTestCase):
 
-    def test_first_look_comes_within_the_time(self):
+    def test_first_poll_comes_within_the_time(self):
         # Known to be slow, so that the first look would come late.
         for _ in range(8):
             self.host().actions._schedule.learn('stop', 100.0, 2)

@@ -1069,7 +1069,7 @@ class RequestCountTestCase(PowerTestCase):
         self.set_power(states.POWER_ON)
         self.assert_requests('server')
 
-    def test_first_look_comes_when_the_action_usually_ends(self):
+    def test_first_poll_comes_when_the_action_usually_ends(self):
         self.host_cloud.reads_per_task = 0
         self.set_power(states.POWER_OFF)
         self.assert_requests('server', 'action', 'server')
