@@ -2,7 +2,10 @@
 """The images that the machines boot, each built once and kept."""
 
 import pathlib
+import subprocess
+import sys
 
+from onebox import processes
 from onebox import system
 
 TOOLS = pathlib.Path(__file__).resolve().parents[1]
@@ -25,6 +28,7 @@ BUILDERS = {
 # What a rescue, virtual media and a deployment take.
 USUAL = ('iPXE rescue image', 'EFI boot loader', 'agent ramdisk',
          'Debian disk image')
+OF_TESTS = ('iPXE network-first image', 'Debian image with keepalived')
 
 
 class Images:
@@ -60,10 +64,16 @@ class Images:
                 and all((self.folder / name).exists() for name in made)):
             return
         log = self._logs / (name + '.log')
-        log.unlink(missing_ok=True)
         mark.unlink(missing_ok=True)
-        system.run([TOOLS / builder[0], *builder[1:], '--output',
-                    self.folder / output], log=log)
+        with open(log, 'w') as said:
+            code = processes.call(
+                [TOOLS / builder[0], *builder[1:], '--output',
+                 self.folder / output],
+                stdin=subprocess.DEVNULL, stdout=said,
+                stderr=subprocess.STDOUT)
+        if code:
+            raise system.Error(f'{builder[0]} failed with exit code {code}.',
+                               log)
         system.write_file(mark, recipe, 0o644)
 
     @staticmethod
@@ -75,3 +85,18 @@ class Images:
         sources += sorted(path for path in (TOOLS / 'images' / kind).rglob('*')
                           if path.is_file())
         return system.digest(*(path.read_text() for path in sources))
+
+
+def main(titles):
+    """Build images.
+
+    :param titles: keys of ``BUILDERS``.
+    """
+    processes.undo_when_ended()
+    logs = system.make_dir(system.state_dir() / 'logs', 0o700)
+    for title in titles:
+        Images(system.cache_dir(), logs).build(title)
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

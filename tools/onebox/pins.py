@@ -13,7 +13,6 @@ import tempfile
 from onebox import releases
 from onebox import system
 
-UV = 'uv==0.13.*'
 DESCRIPTION = '''\
 Makes the constraints file of a release: of each package the newest version
 that the index had on the day of the release. Only the package itself, such as
@@ -27,8 +26,6 @@ def pin(release, log):
     :param release: the :class:`releases.Release`.
     :param log: file for the output of the tools.
     """
-    uv = system.cache_dir() / 'tests' / f'pins-{system.digest(UV)}'
-    system.make_venv(uv, [UV], log, python=releases.PYTHON)
     with tempfile.TemporaryDirectory() as folder:
         wanted = pathlib.Path(folder) / 'wanted.txt'
         wanted.write_text('\n'.join(
@@ -41,7 +38,7 @@ def pin(release, log):
             *(f'--exclude-newer-package={name}=2100-01-01'
               for name in exempt)]
         text = system.run(
-            [uv / 'bin' / 'uv', 'pip', 'compile', '--quiet', '--no-header',
+            [system.uv(log), 'pip', 'compile', '--quiet', '--no-header',
              '--no-annotate', '--no-config', '--python', releases.PYTHON,
              *until, wanted]).stdout
     day = str(datetime.date.today()) if release.day == 'today' else release.day

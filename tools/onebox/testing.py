@@ -21,6 +21,7 @@ from onebox.minicloud import cloud as minicloud
 from onebox.minicloud import nova
 from onebox.minicloud import settings
 from onebox import packages
+from onebox import preparation
 from onebox import processes
 from onebox import progress
 from onebox import quickstart
@@ -131,15 +132,41 @@ class Tests:
         self._lane = Lane(self.state, shown)
         # A checkout is put into each but once: others may run from it.
         self._environments = {}
+        self._preparation = None
         system.make_dir(self.state)
         system.make_dir(self._logs, 0o700)
         system.make_dir(self._kept)
+
+    @contextlib.contextmanager
+    def prepared(self, tiers):
+        """Have what these tiers need fetched and built beside the first ones.
+
+        A developer's choice of tests has it already.
+
+        :param tiers: names of the tiers that will run.
+        :returns: a context in which they run.
+        """
+        if self._arguments:
+            yield
+            return
+        with self._shown.stage('Debian packages'):
+            system.install_packages(preparation.packages(tiers),
+                                    self._logs / 'packages.log')
+        self._preparation = preparation.Preparation(
+            tiers, self.state / 'preparation')
+        try:
+            yield
+        finally:
+            self._preparation.end()
 
     def run(self, tier):
         """Run one tier.
 
         :raises: Error if a test fails or cannot be run.
         """
+        if self._preparation and self._preparation.awaited(tier):
+            with self._shown.stage(f'{tier}: what it needs'):
+                self._preparation.wait(tier)
         if tier == 'lint':
             if not self._repeats_failures:
                 self._lint()
@@ -699,10 +726,11 @@ def main(argv=None):
 
 def _run(tests, tiers):
     failures = []
-    for tier in tiers:
-        try:
-            tests.run(tier)
-        except system.Error as error:
-            failures.append(error)
-            print(f'\n{error.report()}', file=sys.stderr)
+    with tests.prepared(tiers):
+        for tier in tiers:
+            try:
+                tests.run(tier)
+            except system.Error as error:
+                failures.append(error)
+                print(f'\n{error.report()}', file=sys.stderr)
     return failures

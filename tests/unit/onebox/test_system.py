@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands, files, locks and Python environments."""
 
+from concurrent import futures
 import os
 import stat
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -67,40 +69,98 @@ def test_report_without_log(tmp_path):
     assert report == 'Failed.\nIts log is %s' % (tmp_path / 'none')
 
 
-def test_half_made_venv_is_made_again(tmp_path, monkeypatch):
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Commands that install, with their variables; nothing is run."""
+    monkeypatch.setenv('QUINTUPLEO_CACHE_DIR', str(tmp_path / 'cache'))
+    def run(argv, log=None, env=None):
+        words = [str(word) for word in argv]
+        if words[1:3] == ['config', 'list']:
+            return subprocess.CompletedProcess(
+                argv, 0, ''.join(commands.settings), '')
+        if 'venv' in words:
+            os.makedirs(words[-1])
+        else:
+            commands.append((words, env))
+
+    class Commands(list):
+        settings = ()
+
+    commands = Commands()
+    monkeypatch.setattr(system, 'run', run)
+    return commands
+
+
+def test_half_made_venv_is_made_again(tmp_path, installed):
     path = tmp_path / 'venv'
     (path / 'bin').mkdir(parents=True)
     (path / 'bin' / 'half').touch()
-    calls = []
-
-    def run(argv, **kwargs):
-        calls.append(argv)
-        (path / 'bin').mkdir(parents=True, exist_ok=True)
-        return subprocess.CompletedProcess(argv, 0, '', '')
-
-    monkeypatch.setattr(system, 'run', run)
     system.make_venv(path, ['nova'], tmp_path / 'log', constraints='c.txt')
     assert not (path / 'bin' / 'half').exists()
-    assert len(calls) == 2
-    assert calls[1][-3:] == ['--constraint', 'c.txt', 'nova']
+    assert installed[0][0][-1] == system.UV
+    words, env = installed[1]
+    assert words[1:5] == ['pip', 'install', '--python', str(path)]
+    assert words[-3:] == ['--constraint', 'c.txt', 'nova']
     system.make_venv(path, ['nova'], tmp_path / 'log')
-    assert len(calls) == 2
+    assert len(installed) == 2
 
 
-def test_packages_are_added_to_an_environment_once(monkeypatch, tmp_path):
-    (tmp_path / 'constraints.txt').write_text('a==1\n')
-    commands = []
-    monkeypatch.setattr(system, 'run',
-                        lambda argv, log: commands.append(argv))
+def test_packages_are_added_to_an_environment_once(tmp_path, installed):
+    constraints = tmp_path / 'constraints.txt'
+    constraints.write_text('a==1\n')
+    (tmp_path / 'venv').mkdir()
 
     def add():
-        system.add_to_venv(tmp_path, 'more', ('a',), tmp_path / 'log',
-                           (tmp_path / 'constraints.txt',))
+        system.add_to_venv(tmp_path / 'venv', 'more', ('a',),
+                           tmp_path / 'log', (constraints,))
 
     add()
     add()
-    assert [argv[-3:] for argv in commands] == [
-        ['--constraint', tmp_path / 'constraints.txt', 'a']]
-    (tmp_path / 'constraints.txt').write_text('a==2\n')
+    assert [words[-3:] for words, _ in installed[1:]] == [
+        ['--constraint', str(constraints), 'a']]
+    constraints.write_text('a==2\n')
     add()
-    assert len(commands) == 2
+    assert len(installed) == 3
+
+
+@pytest.mark.parametrize('line', [
+    "global.index-url='https://mirror.example/simple'\n",
+    ":env:.proxy='http://proxy.example:3128'\n"])
+def test_pip_installs_where_only_its_settings_say_how(
+        tmp_path, installed, line):
+    installed.settings = ["global.timeout='60'\n", line]
+    system.make_venv(tmp_path / 'venv', ['nova'], tmp_path / 'log')
+    [(words, _)] = installed
+    assert words[0] == str(tmp_path / 'venv' / 'bin' / 'pip')
+    assert words[-1] == 'nova'
+
+
+def test_certificates_of_pips_settings_are_uvs(tmp_path, installed):
+    installed.settings = ["global.cert='/etc/ssl/own.pem'\n"]
+    system.make_venv(tmp_path / 'venv', ['nova'], tmp_path / 'log')
+    assert installed[-1][1]['SSL_CERT_FILE'] == '/etc/ssl/own.pem'
+
+
+def test_one_at_a_time_makes_an_environment(tmp_path, installed, monkeypatch):
+    run, begun = system.run, threading.Event()
+
+    def slow(argv, **kwargs):
+        if argv[-1] == tmp_path / 'venv':
+            begun.set()
+            assert not other.done()
+        return run(argv, **kwargs)
+
+    monkeypatch.setattr(system, 'run', slow)
+
+    def make():
+        system.make_venv(tmp_path / 'venv', ['nova'], tmp_path / 'log')
+
+    def make_later():
+        assert begun.wait(60)
+        make()
+
+    with futures.ThreadPoolExecutor(1) as pool:
+        other = pool.submit(make_later)
+        make()
+        other.result()
+    assert [words[-1] for words, _ in installed] == [system.UV, 'nova']

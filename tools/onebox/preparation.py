@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What later tiers need, fetched and built while the first ones run."""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+
+from onebox import images
+from onebox import ironic
+from onebox.minicloud import services
+from onebox import processes
+from onebox import system
+from onebox import tempest
+
+LIBVIRT_TIERS = ('e2e', 'tempest')
+CLOUD_TIERS = ('functional', *LIBVIRT_TIERS)
+
+
+def packages(tiers):
+    """Return the Debian packages of these tiers, each once.
+
+    :param tiers: names of tiers.
+    """
+    names = ['python3-venv', 'git']
+    if 'lint' in tiers:
+        names.append('shellcheck')
+    if 'functional' in tiers:
+        names += [*services.packages('fake'), *ironic.PACKAGES]
+    if set(tiers) & set(LIBVIRT_TIERS):
+        names += [*services.packages('libvirt', volumes=True),
+                  *ironic.PACKAGES]
+    if 'tempest' in tiers:
+        names += tempest.PACKAGES
+    return sorted(set(names))
+
+
+class Preparation:
+    """Commands of this repository that run beside the tests.
+
+    One that fails is not an error here: the tier that needs its result runs
+    it again, and says what is wrong.
+
+    :param tiers: names of the tiers to come.
+    :param state: folder for the state and the logs of the commands.
+    """
+
+    def __init__(self, tiers, state):
+        self._state = state
+        self._pool = concurrent.futures.ThreadPoolExecutor(1)
+        tools = ironic.REPOSITORY / 'tools'
+        self._cloud = self._images = None
+        if set(tiers) & set(CLOUD_TIERS):
+            self._cloud = self._pool.submit(
+                self._run, tools / 'minicloud', 'install', '--hypervisor',
+                'fake')
+        if set(tiers) & set(LIBVIRT_TIERS):
+            titles = [*images.USUAL]
+            if 'e2e' in tiers:
+                titles += images.OF_TESTS
+            self._images = self._pool.submit(
+                self._run, sys.executable, '-m', 'onebox.images', *titles)
+
+    def awaited(self, tier):
+        """Return what a tier needs that is not there yet."""
+        needed = []
+        if tier in CLOUD_TIERS:
+            needed.append(self._cloud)
+        if tier in LIBVIRT_TIERS:
+            needed.append(self._images)
+        return [future for future in needed if future and not future.done()]
+
+    def wait(self, tier):
+        """Wait until what a tier needs is there."""
+        concurrent.futures.wait(self.awaited(tier))
+
+    def end(self):
+        """Let none of it run on."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _run(self, *command):
+        system.make_dir(self._state)
+        with open(self._state / 'preparation.log', 'a') as log:
+            processes.call(
+                [str(word) for word in command], stdin=subprocess.DEVNULL,
+                stdout=log, stderr=subprocess.STDOUT, env={
+                    **os.environ, 'QUINTUPLEO_STATE_DIR': str(self._state),
+                    'PYTHONPATH': str(ironic.REPOSITORY / 'tools'),
+                    'PYTHONDONTWRITEBYTECODE': '1'})
