@@ -102,7 +102,7 @@ class Stack:
 @pytest.fixture
 def stack(deployment, tmp_path):
     """A DevStack before its first phase; nothing of it stays."""
-    # What DevStack installs of the plugin's bindep.txt, and pgrep.
+    # What DevStack installs for the plugin, and pgrep.
     system.install_packages(['dnsmasq-base', 'procps'],
                             deployment.ironic.logs / 'packages.log')
     path = deployment.ironic.state / 'clouds.yaml'

@@ -153,3 +153,21 @@ def test_samples_set_what_there_is(name):
             assert f'\n{line.split("=")[0]}=' in settings
     assert text.index('enable_plugin ironic') < text.index(
         'enable_plugin quintupleo-power')
+
+
+@pytest.mark.parametrize('sample', sorted(
+    path.name for path in (REPOSITORY / 'devstack').glob('*.sample')))
+def test_sample_names_the_branch(sample):
+    # DevStack fetches "master" otherwise.
+    text = (REPOSITORY / 'devstack' / sample).read_text()
+    assert re.search(r'^enable_plugin quintupleo-power \S+ main$', text, re.M)
+
+
+def test_packages_are_named_one_by_one():
+    # DevStack joins what plugins' bindep.txt name without a blank.
+    folder = REPOSITORY / 'devstack' / 'files'
+    assert not (folder / 'bindep.txt').exists()
+    assert (folder / 'debs' / 'quintupleo-power').read_text().split() == [
+        'dnsmasq-base']
+    assert (folder / 'rpms' / 'quintupleo-power').read_text().split() == [
+        'dnsmasq']
