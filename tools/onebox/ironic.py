@@ -112,6 +112,16 @@ auth_type = none
 endpoint_override = http://{address}:{http_port}
 '''
 
+# What the clients find this Ironic by.
+CLOUD = 'quickstart'
+CLOUDS_ENTRY = f'''\
+  {CLOUD}:
+    auth_type: none
+    auth:
+      endpoint: {{api_url}}
+    baremetal_endpoint_override: {{api_url}}
+'''
+
 # For a machine that Ironic has nothing for: a network-first server then goes
 # on to its disk.
 NEXT_DEVICE = '''\
@@ -328,6 +338,16 @@ class Ironic:
             20, 'nginx',
             stop=self._daemons['nginx'].require_alive)
         self._daemons['dnsmasq'].require_alive()
+
+    def add_to(self, clouds_yaml):
+        """Add an entry for this Ironic to the clients' configuration.
+
+        :param clouds_yaml: path of a file that has others.
+        """
+        entry = CLOUDS_ENTRY.format(api_url=self.api_url)
+        text = clouds_yaml.read_text()
+        if entry not in text:
+            system.write_file(clouds_yaml, text + entry)
 
     def stop(self):
         """Stop everything."""

@@ -258,7 +258,7 @@ class Nodes:
             driver_info={'quintupleo_server': server_id},
             properties={'cpu_arch': 'x86_64',
                         'root_device': {'name': '/dev/vda'}},
-            resource_class='baremetal')
+            rescue_interface='agent', resource_class='baremetal')
         self._api.create_port(node_id=node.id, address=machine.mac)
 
     def node(self, name):

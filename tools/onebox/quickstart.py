@@ -105,6 +105,7 @@ class Quickstart:
             self.ironic.configure(device, {'cloud': lab.CLOUD})
             self._link_images()
             self.ironic.start(stage)
+            self.ironic.add_to(self.cloud.clouds_yaml)
             self.nodes = lab.Nodes(self.ironic, self.images)
             for machine, server_id in server_ids.items():
                 self.nodes.enroll(machine, server_id)
@@ -266,10 +267,11 @@ def _farewell(everything, deployed):
 Go on with:
     export PATH={everything.ironic.venv}/bin:$PATH
     export OS_CLIENT_CONFIG_FILE={everything.cloud.clouds_yaml}
-    export OS_AUTH_TYPE=none OS_ENDPOINT={everything.ironic.api_url}
+    export OS_CLOUD={ironic.CLOUD}
     baremetal node list
     baremetal node undeploy bios-0
-    tools/quickstart --down
-and for the host cloud, in another shell or with OS_AUTH_TYPE unset:
+and for the host cloud:
     openstack --os-cloud minicloud server list
-    openstack --os-cloud minicloud console log show bios-0''')
+    openstack --os-cloud minicloud console log show bios-0
+It all goes with:
+    tools/quickstart --down''')
