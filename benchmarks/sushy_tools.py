@@ -9,6 +9,7 @@ import re
 from onebox import ironic
 from onebox import lab
 from onebox import processes
+from onebox import releases
 from onebox import system
 
 # The newest release, unless another is asked for.
@@ -47,8 +48,8 @@ def ironic_venv(cache, logs):
     """
     path = cache / 'benchmarks' / 'ironic'
     log = logs / 'ironic-python.log'
-    system.make_venv(path, [*ironic.REQUIREMENTS, 'sushy'], log,
-                     ironic.CONSTRAINTS, ironic.PYTHON)
+    system.make_venv(path, [*releases.NEWEST.requirements, 'sushy'], log,
+                     releases.NEWEST.constraints, ironic.PYTHON)
     ironic.install_checkout(path, log)
     return path
 

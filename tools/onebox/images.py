@@ -2,8 +2,10 @@
 """The images that the machines boot, each built once and kept."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 
 from onebox import processes
 from onebox import system
@@ -28,6 +30,10 @@ BUILDERS = {
 # What a rescue, virtual media and a deployment take.
 USUAL = ('iPXE rescue image', 'EFI boot loader', 'agent ramdisk',
          'Debian disk image')
+# Where another ironic-python-agent is in the ramdisk, and what says so.
+AGENT_FOLDER = '/opt/ironic-python-agent'
+AGENT_SETTING = ('/etc/systemd/system/ironic-python-agent.service.d/'
+                 'checkout.conf')
 OF_TESTS = ('iPXE network-first image', 'Debian image with keepalived')
 
 
@@ -75,6 +81,35 @@ class Images:
             raise system.Error(f'{builder[0]} failed with exit code {code}.',
                                log)
         system.write_file(mark, recipe, 0o644)
+
+    def write_ramdisk(self, agent, target):
+        """Write the agent ramdisk with another ironic-python-agent in it.
+
+        The kernel unpacks what follows an archive over it.
+
+        :param agent: path of a checkout of ironic-python-agent.
+        :param target: path of the ramdisk that is written.
+        """
+        package = pathlib.Path(agent) / 'ironic_python_agent'
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(
+                package, folder + AGENT_FOLDER + '/ironic_python_agent',
+                ignore=shutil.ignore_patterns('tests', '__pycache__'))
+            setting = pathlib.Path(folder + AGENT_SETTING)
+            setting.parent.mkdir(parents=True)
+            setting.write_text(
+                f'[Service]\nEnvironment=PYTHONPATH={AGENT_FOLDER}\n')
+            shutil.copyfile(self.agent_ramdisk, target)
+            with open(target, 'ab') as ramdisk:
+                # An archive begins at a multiple of four bytes.
+                ramdisk.write(bytes(-ramdisk.tell() % 4))
+                ramdisk.flush()
+                names = [str(path.relative_to(folder))
+                         for path in sorted(pathlib.Path(folder).rglob('*'))]
+                subprocess.run(
+                    ['cpio', '--quiet', '--create', '--format=newc',
+                     '--owner=0:0'], cwd=folder, check=True, text=True,
+                    input='\n'.join(names), stdout=ramdisk)
 
     @staticmethod
     def _recipe(builder):

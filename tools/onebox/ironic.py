@@ -18,8 +18,6 @@ from onebox import system
 # The last three are for ISOs that Ironic makes.
 PACKAGES = ('dnsmasq-base', 'nginx-light', 'python3-venv', 'git',
             'genisoimage', 'isolinux', 'syslinux-common')
-REQUIREMENTS = releases.NEWEST.requirements
-CONSTRAINTS = releases.NEWEST.constraints
 PYTHON = releases.PYTHON
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -191,13 +189,21 @@ class Ironic:
     :param api_port: port of its API on loopback.
     :param venv: a Python environment that has an Ironic, of whatever release,
         and this checkout; None to have one made.
+    :param version: version of Ironic to make it with, such as '35.0'; None
+        for the newest that is tested.
+    :param checkout: path of a checkout of Ironic that runs instead.
     """
 
-    def __init__(self, state=None, cache=None, api_port=API_PORT, venv=None):
+    def __init__(self, state=None, cache=None, api_port=API_PORT, venv=None,
+                 version=None, checkout=None):
         self.state = pathlib.Path(state or system.state_dir())
         self.cache = pathlib.Path(cache or system.cache_dir())
         self.api_port = api_port
         self._given_venv = venv and pathlib.Path(venv)
+        self._release = (releases.nearest(version) if version
+                         else releases.NEWEST)
+        self._version = version or self._release.name
+        self._checkout = checkout and pathlib.Path(checkout).resolve()
         self.root = self.state / 'ironic'
         self.logs = self.state / 'logs'
         self.images = self.root / 'http' / 'images'
@@ -240,10 +246,17 @@ class Ironic:
         """The Python environment of Ironic and the clients."""
         if self._given_venv:
             return self._given_venv
-        version = system.run([PYTHON, '--version']).stdout
-        key = system.digest(version, CONSTRAINTS.read_text(),
-                            ' '.join(REQUIREMENTS))
+        python = system.run([PYTHON, '--version']).stdout
+        key = system.digest(python, self._constraints, self._version,
+                            str(self._checkout or ''))
         return self.cache / 'ironic' / ('venv-' + key)
+
+    @property
+    def _constraints(self):
+        """What fixes the versions of all but Ironic, as text."""
+        return ''.join(
+            line for line in self._release.constraints.open()
+            if not line.startswith(f'{self._release.package}=='))
 
     def install(self):
         """Make the Python environment and put this checkout into it."""
@@ -251,7 +264,15 @@ class Ironic:
             return
         log = self.logs / 'ironic-python.log'
         system.make_dir(self.logs)
-        system.make_venv(self.venv, REQUIREMENTS, log, CONSTRAINTS, PYTHON)
+        system.install_packages(self._release.packages, log)
+        constraints = self.logs / 'ironic-constraints.txt'
+        system.write_file(constraints, self._constraints, 0o644)
+        system.make_venv(
+            self.venv, (f'{self._release.package}=={self._version}.*',
+                        *self._release.companions), log, constraints, PYTHON)
+        if self._checkout:
+            # Again each time, as it may need other libraries by now.
+            system.install(self.venv, ('--editable', str(self._checkout)), log)
         install_checkout(self.venv, log)
 
     def configure(self, device, credentials):
@@ -286,14 +307,27 @@ class Ironic:
         self._create_database()
 
     def _create_database(self):
-        complete = self.root / 'database.complete'
-        if complete.exists():
-            return
-        (self.root / 'ironic.sqlite').unlink(missing_ok=True)
-        system.run([self.venv / 'bin' / 'ironic-dbsync', '--config-file',
-                    self.conf, 'create_schema'],
-                   log=self.logs / 'ironic.log', env=self.environment())
-        complete.touch()
+        # Which Ironic it was last used with.
+        used = self.root / 'database.complete'
+        if used.exists():
+            if used.read_text() != str(self.venv) or self._checkout:
+                # What runs is of another release, or of another day.
+                self._daemons['ironic'].stop()
+                self._dbsync('upgrade')
+        else:
+            (self.root / 'ironic.sqlite').unlink(missing_ok=True)
+            self._dbsync('create_schema')
+        system.write_file(used, str(self.venv), 0o644)
+
+    def _dbsync(self, command):
+        log = self.logs / 'ironic.log'
+        if system.run([self.venv / 'bin' / 'ironic-dbsync', '--config-file',
+                       self.conf, command], check=False, log=log,
+                      env=self.environment()).returncode:
+            raise system.Error(
+                'The database cannot be used with this Ironic: an older one '
+                'does not read that of a newer one. "tools/quickstart --down" '
+                'removes it.', log)
 
     def environment(self):
         """The environment of the services and of the clients."""

@@ -22,7 +22,7 @@ def packages(tiers):
 
     :param tiers: names of tiers.
     """
-    names = ['python3-venv', 'git']
+    names = ['python3-venv', 'git', 'cpio']
     if 'lint' in tiers:
         names.append('shellcheck')
     if 'functional' in tiers:

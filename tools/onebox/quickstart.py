@@ -17,6 +17,7 @@ from onebox.minicloud import services
 from onebox.minicloud import settings
 from onebox import processes
 from onebox import progress
+from onebox import releases
 from onebox import system
 
 DESCRIPTION = '''\
@@ -34,11 +35,15 @@ class Quickstart:
     :param shown: the :class:`progress.Progress`.
     :param state: folder of all state.
     :param venv: see :class:`ironic.Ironic`.
+    :param agent: path of a checkout of ironic-python-agent for the ramdisk;
+        None for the one that is built into it.
+    :param ironics: further arguments of :class:`ironic.Ironic`.
     """
 
-    def __init__(self, shown, state=None, venv=None):
+    def __init__(self, shown, state=None, venv=None, agent=None, **ironics):
         self.cloud = settings.Settings(state)
-        self.ironic = ironic.Ironic(state, venv=venv)
+        self.ironic = ironic.Ironic(state, venv=venv, **ironics)
+        self._agent = agent
         self.images = image_files.Images(system.cache_dir(),
                                          self.ironic.logs)
         self._shown = shown
@@ -135,6 +140,10 @@ class Quickstart:
         for path in (self.images.agent_kernel, self.images.agent_ramdisk,
                      self.images.disk, self.images.esp):
             target = self.ironic.images / path.name
+            if self._agent and path == self.images.agent_ramdisk:
+                target.unlink(missing_ok=True)
+                self.images.write_ramdisk(self._agent, target)
+                continue
             if target.exists() and target.samefile(path):
                 continue
             target.unlink(missing_ok=True)
@@ -213,6 +222,21 @@ def for_tests(shown, state=None, machines=None, **preparation):
             everything.down()
 
 
+def _checkout_of(package):
+    """Return what argparse takes for the type of a checkout's path.
+
+    :param package: the Python package that is in it.
+    """
+    def path(text):
+        if not os.path.exists(os.path.join(text, package, '__init__.py')):
+            raise argparse.ArgumentTypeError(
+                f'there is no folder {package} with a Python package in '
+                f'{text}')
+        return text
+
+    return path
+
+
 def _parser():
     result = argparse.ArgumentParser(
         prog='quickstart', description=DESCRIPTION,
@@ -221,6 +245,18 @@ def _parser():
                         help='remove what quickstart made')
     result.add_argument('--no-deploy', action='store_true',
                         help='stop when the nodes are enrolled')
+    chosen = result.add_mutually_exclusive_group()
+    chosen.add_argument(
+        '--ironic', metavar='PATH', type=_checkout_of('ironic'),
+        help='run this checkout of Ironic; again after a change to it')
+    chosen.add_argument(
+        '--ironic-version', metavar='VERSION',
+        help=f'run this release of Ironic, such as 35.0, instead of '
+             f'{releases.NEWEST.name}; {releases.OLDEST.name} or later')
+    result.add_argument(
+        '--agent', metavar='PATH', type=_checkout_of('ironic_python_agent'),
+        help='have this checkout of ironic-python-agent in the ramdisk; again '
+             'after a change to it')
     return result
 
 
@@ -231,7 +267,9 @@ def main(argv=None):
         'quickstart', 1 + minicloud.STAGES_DOWN if arguments.down else None)
     try:
         system.require_root()
-        everything = Quickstart(shown)
+        everything = Quickstart(
+            shown, agent=arguments.agent, checkout=arguments.ironic,
+            version=arguments.ironic_version)
         with minicloud.lock(everything.cloud):
             everything.cloud = settings.Settings()
             if arguments.down:

@@ -10,6 +10,7 @@ as ``requirements.txt`` permits.
 
 import dataclasses
 import pathlib
+import re
 
 from onebox import system
 
@@ -87,6 +88,28 @@ def lower_bounds():
     lines = (line.partition('#')[0].strip()
              for line in REQUIREMENTS.read_text().splitlines())
     return dict(line.split('>=') for line in lines if line)
+
+
+def nearest(version):
+    """Return the release whose libraries go with a version of Ironic.
+
+    :param version: such as '35.0'.
+    :returns: the newest :class:`Release` that is not later, with that version.
+    :raises: system.Error if it is none, or older than what is supported.
+    """
+    if not re.fullmatch(r'\d+(\.\d+)*', version):
+        raise system.Error(f'"{version}" is no version of Ironic, such as '
+                           f'{NEWEST.name}.')
+    earlier = [release for release in RELEASES
+               if _numbers(release.name) <= _numbers(version)]
+    if not earlier:
+        raise system.Error(f'Ironic {version} is too old: the driver needs '
+                           f'{OLDEST.name} or later.')
+    return earlier[-1]
+
+
+def _numbers(version):
+    return [int(number) for number in version.split('.')]
 
 
 def by_file(name):

@@ -265,7 +265,7 @@ def make_venv(path, requirements, log, constraints=None,
             return
         shutil.rmtree(path, ignore_errors=True)
         run([python, '-m', 'venv', path], log=log)
-        _install(path, requirements, log, [constraints] if constraints else [])
+        install(path, requirements, log, [constraints] if constraints else [])
         (path / COMPLETE).touch()
 
 
@@ -282,7 +282,7 @@ def add_to_venv(path, name, requirements, log, constraints=()):
     complete = pathlib.Path(path) / (COMPLETE + '-' + digest(
         name, *requirements, *(each.read_text() for each in constraints)))
     if not complete.exists():
-        _install(path, requirements, log, constraints)
+        install(path, requirements, log, constraints)
         complete.touch()
 
 
@@ -308,7 +308,15 @@ def release(venv, package):
                ).stdout.split('Version: ')[1].split()[0]
 
 
-def _install(path, requirements, log, constraints):
+def install(path, requirements, log, constraints=()):
+    """Install packages into a Python environment.
+
+    :param path: where it is.
+    :param requirements: arguments for pip install.
+    :param log: file for the output of pip.
+    :param constraints: pip constraints files.
+    :raises: Error when that cannot be done.
+    """
     options = [word for each in constraints for word in ('--constraint', each)]
     pip = path / 'bin' / 'pip'
     settings = run([pip, 'config', 'list']).stdout
@@ -323,8 +331,11 @@ def _install(path, requirements, log, constraints):
         certificates = re.search(r"\.cert='(.*)'", settings)
         variables = ({'SSL_CERT_FILE': certificates[1]} if certificates
                      else {'UV_NATIVE_TLS': '1'})
-    run([*command, *options, *requirements], log=log,
-        env={**os.environ, **variables})
+    run([*command, *options, *requirements], log=log, env={
+        **os.environ, **variables,
+        # pbr asks git, and a checkout may be of the user who called sudo.
+        'GIT_CONFIG_COUNT': '1', 'GIT_CONFIG_KEY_0': 'safe.directory',
+        'GIT_CONFIG_VALUE_0': '*'})
 
 
 @contextlib.contextmanager

@@ -195,7 +195,8 @@ class Tests:
                                % ' '.join(self._arguments))
 
     def _unit(self):
-        """Run the unit tests."""
+        """Run the unit tests, one of which makes a ramdisk."""
+        system.install_packages(['cpio'], self._logs / 'packages.log')
         _each(functools.partial(self._pytest, self._lane, 'unit', release)
               for release in self._prepared())
 

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The standalone Ironic: what the clients find it by."""
 
+import subprocess
+
 from openstack import config
+import pytest
 
 from onebox import ironic
+from onebox import releases
+from onebox import system
 
 
 def test_entry_of_clouds_yaml(tmp_path):
@@ -19,3 +24,39 @@ def test_entry_of_clouds_yaml(tmp_path):
     cloud = found.get_one('quickstart')
     assert cloud.config['auth_type'] == 'none'
     assert cloud.get_endpoint('baremetal') == 'http://127.0.0.1:6300'
+
+
+@pytest.mark.parametrize('version, name', [
+    ('39', '39'), ('40.1', '39'), ('35.0', '35'), ('35.0.1', '35'),
+    ('37.0', '35'), ('24.1', '24.1'), ('26.0', '24.1')])
+def test_libraries_of_a_version(version, name):
+    assert releases.nearest(version).name == name
+
+
+@pytest.mark.parametrize('version, sentence', [
+    ('23.0', 'Ironic 23.0 is too old: the driver needs 24.1 or later'),
+    ('latest', '"latest" is no version of Ironic')])
+def test_version_that_cannot_be(version, sentence):
+    with pytest.raises(system.Error, match=sentence):
+        releases.nearest(version)
+
+
+def test_each_ironic_has_an_environment_of_its_own(tmp_path):
+    services = [ironic.Ironic(tmp_path),
+                ironic.Ironic(tmp_path, version='35.0'),
+                ironic.Ironic(tmp_path, version='35.1'),
+                ironic.Ironic(tmp_path, checkout=tmp_path)]
+    assert len({service.venv for service in services}) == 4
+    assert 'ironic==' not in services[1]._constraints
+    assert 'openstacksdk==' in services[1]._constraints
+
+
+def test_database_of_a_newer_ironic(tmp_path, monkeypatch):
+    service = ironic.Ironic(tmp_path, venv='/usr')
+    service.root.mkdir()
+    (service.root / 'database.complete').write_text('/opt/newer')
+    monkeypatch.setattr(system, 'run', lambda *_, **__: subprocess.
+                        CompletedProcess([], 1))
+    with pytest.raises(system.Error, match='cannot be used with this Ironic'):
+        service._create_database()
+    assert (service.root / 'database.complete').read_text() == '/opt/newer'

@@ -25,7 +25,8 @@ def go(monkeypatch):
 
 
 def test_packages_of_a_tier():
-    assert preparation.packages(['unit']) == ['git', 'python3-venv']
+    assert preparation.packages(['unit']) == [
+        'cpio', 'git', 'python3-venv']
     assert 'shellcheck' in preparation.packages(['lint'])
     assert 'qemu-system-x86' not in preparation.packages(['functional'])
     assert 'qemu-system-x86' in preparation.packages(['e2e'])
