@@ -11,21 +11,23 @@ import binascii
 import dataclasses
 import io
 import json
-import os
 import struct
 import zlib
 
 from ironic.common import exception
-from ironic.common import images
-from ironic.common import utils
+from ironic.common import image_service
 from ironic.conductor import task_manager
 from oslo_utils import units
 import pycdlib
 from pycdlib import pycdlibexception
 
 _FOLDER = '/openstack/latest'
-# As much as ironic-python-agent writes, in bytes.
-_LARGEST = 64 * units.Mi
+# Bytes of an ISO, of which Nova takes 48 KiB of user data and little more:
+# pycdlib makes some 1 KiB of Python objects of each name in it.
+_LARGEST = 2 * units.Mi
+# What is read of it. Any number of other names may stand for the same bytes.
+_NAMES = frozenset(('meta_data.json', 'network_data.json', 'user_data',
+                    'vendor_data.json', 'vendor_data2.json'))
 _GZIP = b'\x1f\x8b'
 # What pycdlib raises for a malformed ISO.
 _MALFORMED = (pycdlibexception.PyCdlibException, struct.error, LookupError,
@@ -82,6 +84,15 @@ class _Unusable(Exception):
     """What is wrong with a config drive, as the rest of a sentence."""
 
 
+class _TooLarge(_Unusable):
+    """A config drive, or its ISO, has more than is ever used."""
+
+    def __init__(self):
+        super().__init__(
+            f'has more than {_LARGEST} bytes: put into it no more than '
+            'meta_data and user_data, and let these fetch the rest')
+
+
 def _of_dict(wanted):
     # The keys are those of ironic.conductor.utils.build_configdrive.
     unknown = wanted.keys() - {'meta_data', 'network_data', 'user_data',
@@ -93,21 +104,32 @@ def _of_dict(wanted):
     if isinstance(user_data, (dict, list)):
         user_data = json.dumps(user_data)
     if isinstance(user_data, str):
-        user_data = user_data.encode()
+        try:
+            user_data = user_data.encode()
+        except UnicodeEncodeError:
+            raise _Unusable('has user_data that is not Unicode text')
     return _made(user_data, *(wanted.get(name) or {} for name in (
         'meta_data', 'network_data', 'vendor_data')))
 
 
 def _fetched(task, href):
-    with utils.tempdir() as folder:
-        path = os.path.join(folder, 'config-drive')
-        try:
-            images.fetch(task.context, href, path)
-        except exception.IronicException:
-            # A temporary URL is a secret.
-            raise _Unusable('cannot be fetched from where it is')
-        with open(path, 'rb') as source:
-            return source.read(_LARGEST + 1)
+    content = _Bounded()
+    try:
+        image_service.get_image_service(href, context=task.context).download(
+            href, content)
+    except exception.IronicException:
+        # A temporary URL is a secret.
+        raise _Unusable('cannot be fetched from where it is')
+    return content.getvalue()
+
+
+class _Bounded(io.BytesIO):
+    """Takes no more than a config drive may have."""
+
+    def write(self, content):
+        if self.tell() + len(content) > _LARGEST:
+            raise _TooLarge()
+        return super().write(content)
 
 
 def _of_iso(content):
@@ -138,11 +160,13 @@ def _unpacked(content):
     # The window of gzip's format.
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        unpacked = unpacking.decompress(content, _LARGEST)
+        unpacked = unpacking.decompress(content, _LARGEST + 1)
     except zlib.error as exc:
         raise _Unusable(f'is not compressed with gzip ({exc})')
+    if len(unpacked) > _LARGEST:
+        raise _TooLarge()
     if not unpacking.eof:
-        raise _Unusable(f'is larger than {_LARGEST} bytes, or was cut off')
+        raise _Unusable('was cut off')
     return unpacked
 
 
@@ -154,7 +178,7 @@ def _files(iso):
         # Older releases of pycdlib fail at a path that is not there.
         _, _, found = next(iso.walk(**{names: _FOLDER}))
         files = {}
-        for name in found:
+        for name in _NAMES & set(found):
             content = io.BytesIO()
             iso.get_file_from_iso_fp(content, **{names: f'{_FOLDER}/{name}'})
             files[name] = content.getvalue()
@@ -171,7 +195,7 @@ def _json(files, name):
         return {}
     try:
         return json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _Unusable(f'has a {name} that is not JSON')
 
 

@@ -6,6 +6,7 @@ rebuild names all fields, and an instance gets nothing of the one before.
 """
 
 import base64
+import ipaddress
 import re
 
 from ironic.common import exception
@@ -67,28 +68,52 @@ def check(node: 'objects.Node', version: tuple[int, int],
 def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
                   cards: list[ports.Interface]) -> None:
     """Raise InvalidParameterValue if Nova's own network data differs."""
-    addresses: dict = {card.mac: card.addresses for card in cards}
+    addresses = {card.mac: {_address(each) for each in card.addresses}
+                 for card in cards}
     try:
-        macs = {link['id']: link.get('ethernet_mac_address', '').lower()
+        macs = {link['id']: _mac(link)
                 for link in drive.network_data.get('links') or ()}
-        networks = [(macs.get(network.get('link')), network['ip_address'])
+        networks = [(macs[network['link']], _address(network['ip_address']))
                     for network in drive.network_data.get('networks') or ()
                     if network.get('ip_address')]
     except (AttributeError, KeyError, TypeError):
         raise _refused(node, 'network_data of its config drive is not as '
                              "OpenStack's metadata has it")
-    for mac in filter(None, macs.values()):
+    for name, mac in macs.items():
+        if mac is None:
+            raise _refused(node, (
+                f"network_data of its config drive describes link '{name}', "
+                'which is not a network card: leave it out, as Nova describes '
+                'the cards only, and let user_data make it'))
         if mac not in addresses:
             raise _refused(node, (
                 f'network_data of its config drive describes a network card '
                 f'{mac}, which its server does not have: leave it out, as '
                 'Nova describes those that there are'))
     for mac, address in networks:
-        if address not in addresses.get(mac, ()):
+        if address not in addresses[mac]:
             raise _refused(node, (
                 f'network_data of its config drive gives address {address} '
                 f'to card {mac}, and the port in the host cloud has another: '
                 'leave it out, or give the port that address'))
+
+
+def _mac(link):
+    """Return the MAC address of a card, None for a VLAN or a bond.
+
+    :raises: KeyError, AttributeError if it has none.
+    """
+    if link.get('type') in ('bond', 'vlan'):
+        return None
+    return link['ethernet_mac_address'].lower().replace('-', ':')
+
+
+def _address(text):
+    """Return an address as all write it, without its length."""
+    try:
+        return str(ipaddress.ip_interface(text).ip)
+    except ValueError:
+        return text
 
 
 def members(node: 'objects.Node', version: tuple[int, int],

@@ -593,6 +593,24 @@ class ConfigDriveTestCase(DeployTestCase):
                           'ip_address': address, 'netmask': '255.0.0.0'}],
             'services': []}}
 
+    def test_network_data_in_other_words(self):
+        network = self.host_cloud.add_network()
+        self.host_cloud.add_port(self.server, MAC, network, '2001:db8::5')
+        for address in ('2001:DB8:0::5', '2001:db8::5/64'):
+            self.assert_deployed(self.network_data(
+                address, MAC.replace(':', '-')))
+
+    def test_network_data_of_a_vlan_is_refused(self):
+        network = self.host_cloud.add_network()
+        self.host_cloud.add_port(self.server, MAC, network, '192.0.2.7')
+        drive = self.network_data('192.0.2.7')
+        drive['network_data']['links'].append({
+            'id': 'vlan101', 'type': 'vlan', 'vlan_link': 'l', 'vlan_id': 101,
+            'vlan_mac_address': MAC})
+        self.assert_failed("link 'vlan101', which is not a network card",
+                           'let user_data make it', drive=drive)
+        self.assert_sent()
+
     def test_ports_in_a_form_that_nova_does_not_have(self):
         self.host_cloud.fail('GET', '/os-interface$', {
             'interfaceAttachments': [{

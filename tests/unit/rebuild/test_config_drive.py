@@ -2,16 +2,21 @@
 """What of a config drive is read, and what is refused."""
 
 import base64
+import contextlib
 import gzip
+from http import server
 import io
 import json
-from unittest import mock
+import threading
+import tracemalloc
 
 from ironic.common import exception
+from oslo_utils import units
 import pycdlib
 
 from quintupleo_power.rebuild import config_drive
 from tests.unit import base
+from tests.unit import socket_cloud
 
 KEY = 'ssh-ed25519 AAAA machine'
 META_DATA = {'uuid': 'c0ffee', 'name': 'node-7', 'hostname': 'web',
@@ -166,7 +171,31 @@ class IsoTestCase(ConfigDriveTestCase):
         self.assert_refused(pack(target.getvalue()), '/openstack/latest')
 
     def test_bomb_is_not_unpacked(self):
-        self.assert_refused(pack(bytes(config_drive._LARGEST + 1)), 'larger')
+        self.assert_refused(pack(bytes(64 * units.Mi)), 'more than 2097152')
+
+    def test_many_names_of_the_same_bytes(self):
+        iso = pycdlib.PyCdlib()
+        iso.new(joliet=3)
+        iso.add_directory('/OPENSTAC', joliet_path='/openstack')
+        iso.add_directory('/OPENSTAC/LATEST', joliet_path='/openstack/latest')
+        iso.add_fp(io.BytesIO(bytes(units.Mi)), units.Mi,
+                   '/OPENSTAC/LATEST/FILE.;1',
+                   joliet_path='/openstack/latest/user_data')
+        for number in range(100):
+            iso.add_hard_link(
+                joliet_old_path='/openstack/latest/user_data',
+                joliet_new_path=f'/openstack/latest/{number}')
+        target = io.BytesIO()
+        iso.write_fp(target)
+        wanted = pack(target.getvalue())
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        self.assertEqual(units.Mi, len(self.read(wanted).user_data))
+        self.assertLess(tracemalloc.get_traced_memory()[1], 20 * units.Mi)
+
+    def test_json_without_an_end(self):
+        self.assert_refused(pack(make_iso(meta_data__json=b'[' * 100000)),
+                            'meta_data.json', 'JSON')
 
     def test_one_that_was_cut_off(self):
         cut = base64.b64encode(gzip.compress(make_iso(user_data=SCRIPT))[:99])
@@ -174,36 +203,63 @@ class IsoTestCase(ConfigDriveTestCase):
 
 
 class ElsewhereTestCase(ConfigDriveTestCase):
-    URL = 'https://swift.example.test/drive?temp_url_sig=hunter2'
+    """A drive that is fetched from a web server."""
+
+    def make_host_cloud(self):
+        # With it requests are sent.
+        return socket_cloud.SocketHostCloud()
 
     def setUp(self):
         super().setUp()
         self.content = pack(make_iso(user_data=SCRIPT)).encode()
-        patcher = mock.patch('ironic.common.images.fetch', self.fetch)
-        patcher.start()
-        self.addCleanup(patcher.stop)
+        self.sent = 0
+        case = self
 
-    def fetch(self, context, href, path):
-        self.assertEqual(self.URL, href)
-        if self.content is None:
-            raise exception.ImageDownloadFailed(image_href=href, reason='404')
-        with open(path, 'wb') as target:
-            target.write(self.content)
+        class Handler(server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                if case.content is None:
+                    self.send_error(404)
+                    return
+                self.send_response(200)
+                self.end_headers()
+                with contextlib.suppress(ConnectionError):
+                    for begin in range(0, len(case.content), units.Mi):
+                        self.wfile.write(case.content[begin:begin + units.Mi])
+                        case.sent += units.Mi
+
+            def log_message(self, *_):
+                """Print nothing."""
+
+        served = server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.addCleanup(served.server_close)
+        threading.Thread(target=served.serve_forever, args=(0.01,),
+                         daemon=True).start()
+        self.addCleanup(served.shutdown)
+        self.url = (f'http://127.0.0.1:{served.server_port}/drive'
+                    '?temp_url_sig=hunter2')
 
     def test_it_is_fetched(self):
-        self.assertEqual(SCRIPT, self.read(self.URL).user_data)
+        self.assertEqual(SCRIPT, self.read(self.url).user_data)
 
     def test_it_may_do_without_the_encoding(self):
         self.content = gzip.compress(make_iso(user_data=SCRIPT))
-        self.assertEqual(SCRIPT, self.read(self.URL).user_data)
+        self.assertEqual(SCRIPT, self.read(self.url).user_data)
 
     def test_it_is_not_fetched_where_that_is_not_the_time(self):
         self.content = None
-        self.assertIsNone(self.read(self.URL, fetch=False))
+        self.assertIsNone(self.read(self.url, fetch=False))
 
     def test_failure_does_not_tell_the_secret_address(self):
         self.content = None
         error = self.assertRaises(exception.InvalidParameterValue,
-                                  self.read, self.URL)
+                                  self.read, self.url)
         self.assert_says(error, 'cannot be fetched')
         self.assertNotIn('hunter2', str(error))
+
+    def test_no_more_is_fetched_than_is_used(self):
+        self.content = bytes(200 * units.Mi)
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        self.assert_refused(self.url, 'more than 2097152 bytes')
+        self.assertLess(self.sent, 100 * units.Mi)
+        self.assertLess(tracemalloc.get_traced_memory()[1], 50 * units.Mi)
