@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A YAML file whose mistakes are reported with their lines."""
 
+import contextlib
 import difflib
+import json
 import re
 
 import jsonschema
@@ -23,6 +25,35 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
 
+# Keys, values and items of a file: thousands of machines have some 10,000.
+_MOST_PARTS = 200000
+
+
+def _without_tabs(text):
+    """Return JSON, which may have tabs between its words, as YAML has it."""
+    if '\t' in text:
+        with contextlib.suppress(ValueError, RecursionError):
+            json.loads(text)
+            # Inside a string JSON has none.
+            return text.replace('\t', ' ')
+    return text
+
+
+def _size(node, known):
+    """Return how many parts a node has when its aliases are written out.
+
+    :param known: sizes of the nodes that were met, by the nodes' identity.
+    """
+    if id(node) not in known:
+        # One that contains itself is a mistake that is found later.
+        known[id(node)] = 1
+        if isinstance(node, yaml.CollectionNode):
+            known[id(node)] += sum(
+                _size(part, known) for item in node.value
+                for part in (item if isinstance(item, tuple) else (item,)))
+    return known[id(node)]
+
+
 class Document:
     """A file's content, the line of each part of it, and its mistakes."""
 
@@ -31,10 +62,17 @@ class Document:
         self._path = path
         self._lines = {(): 1}
         self._mistakes = []
-        loader = _Loader(text)
+        loader = _Loader(_without_tabs(text))
         try:
             node = loader.get_single_node()
+            if node and _size(node, {}) > _MOST_PARTS:
+                raise errors.DefinitionError(
+                    f'{path}: it has more than {_MOST_PARTS} parts, aliases '
+                    'written out: make several environments of it')
             self.content = node and self._convert(loader, node, (), ())
+        except RecursionError:
+            raise errors.DefinitionError(
+                f'{path}: it is nested too deep for an environment')
         except yaml.YAMLError as exc:
             mark = getattr(exc, 'problem_mark', None)
             where = f', line {mark.line + 1}' if mark else ''
