@@ -9,6 +9,7 @@ loopback; the machines reach only what an agent needs of it, through nginx.
 import functools
 import ipaddress
 import pathlib
+import re
 import shutil
 
 from onebox import processes
@@ -200,10 +201,12 @@ class Ironic:
         self.cache = pathlib.Path(cache or system.cache_dir())
         self.api_port = api_port
         self._given_venv = venv and pathlib.Path(venv)
+        self._checkout = checkout and pathlib.Path(checkout).resolve()
+        version = version or self._checkout and _release_before(self._checkout)
+        # With later libraries than those of its time it may not run.
         self._release = (releases.nearest(version) if version
                          else releases.NEWEST)
         self._version = version or self._release.name
-        self._checkout = checkout and pathlib.Path(checkout).resolve()
         self.root = self.state / 'ironic'
         self.logs = self.state / 'logs'
         self.images = self.root / 'http' / 'images'
@@ -325,8 +328,8 @@ class Ironic:
                        self.conf, command], check=False, log=log,
                       env=self.environment()).returncode:
             raise system.Error(
-                'The database cannot be used with this Ironic: an older one '
-                'does not read that of a newer one. "tools/quickstart --down" '
+                f'"ironic-dbsync {command}" failed. An older Ironic does not '
+                'read the database of a newer one: "tools/quickstart --down" '
                 'removes it.', log)
 
     def environment(self):
@@ -392,6 +395,18 @@ class Ironic:
         """Stop everything and delete its state, but for the logs."""
         self.stop()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _release_before(checkout):
+    """Return the release that a checkout follows; None if git does not tell.
+
+    :param checkout: path of a checkout of Ironic.
+    """
+    found = system.run(
+        ['git', '-c', f'safe.directory={checkout}', '-C', checkout,
+         'describe', '--tags', '--match', '[0-9]*'], check=False).stdout
+    match = re.match(r'\d+\.\d+', found)
+    return match and match[0]
 
 
 def _free_network():

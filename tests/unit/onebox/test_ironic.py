@@ -57,6 +57,23 @@ def test_database_of_a_newer_ironic(tmp_path, monkeypatch):
     (service.root / 'database.complete').write_text('/opt/newer')
     monkeypatch.setattr(system, 'run', lambda *_, **__: subprocess.
                         CompletedProcess([], 1))
-    with pytest.raises(system.Error, match='cannot be used with this Ironic'):
+    with pytest.raises(system.Error, match='does not read the database'):
         service._create_database()
     assert (service.root / 'database.complete').read_text() == '/opt/newer'
+
+
+def test_checkout_has_the_libraries_of_its_time(tmp_path):
+    def git(*words):
+        subprocess.run(['git', '-c', 'user.name=a', '-c', 'user.email=a@b.c',
+                        '-C', tmp_path, *words], check=True,
+                       capture_output=True)
+
+    git('init')
+    assert ironic._release_before(tmp_path) is None
+    git('commit', '--allow-empty', '--message', 'a')
+    git('tag', '--annotate', '35.0.0', '--message', 'a')
+    git('tag', '--annotate', 'yoga-eom', '--message', 'a')
+    git('commit', '--allow-empty', '--message', 'b')
+    service = ironic.Ironic(tmp_path / 'state', checkout=tmp_path)
+    assert service._release.name == '35'
+    assert service._version == '35.0'
