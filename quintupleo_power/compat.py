@@ -7,6 +7,7 @@ from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.drivers import base
 from ironic.drivers.modules import image_utils
+from ironic import objects
 
 try:
     from ironic.common import kernel_parameters
@@ -36,6 +37,14 @@ def previous_provision_state(task: task_manager.TaskManager) -> str | None:
     to Ironic 39 by no public name.
     """
     return getattr(task, '_prev_provision_state', None)
+
+
+def must_stay_on(node: 'objects.Node') -> bool:
+    """Return whether a node must never be powered off.
+
+    ``disable_power_off`` came with Ironic 27.0.
+    """
+    return bool(getattr(node, 'disable_power_off', False))
 
 
 def create_boot_iso(context: ironic_context.RequestContext, path: str,

@@ -9,6 +9,7 @@ from ironic import objects
 from oslo_config import cfg
 from oslo_log import log
 
+from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.drift import baseline
 from quintupleo_power import exceptions
@@ -98,7 +99,9 @@ class _Execution:
         bodies = {action: self._body_of(action, server) for action in actions}
         for action in actions:
             server = self._act(server, action, bodies[action])
-        return self._end(server, bool(actions) and actions[-1].boots)
+        # A rebuild or the end of a rescue is no boot that anybody asked for.
+        return self._end(server, self._request.ends_on and bool(actions)
+                         and actions[-1].boots)
 
     def _read(self):
         """Return the server when nothing is under way on it."""
@@ -119,7 +122,8 @@ class _Execution:
             request = transitions.Request.REBOOT
         try:
             actions = transitions.plan(server.state, request, self._device,
-                                       server.network_first)
+                                       server.network_first,
+                                       compat.must_stay_on(self._node))
         except transitions.Refused as refusal:
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) is {server.status} and '

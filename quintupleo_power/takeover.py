@@ -10,6 +10,7 @@ from ironic.conductor import verify
 from oslo_config import cfg
 from oslo_log import log
 
+from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power.node import boot_device
@@ -77,6 +78,9 @@ def _reason_not_to_finish(node, request):
     if pending_request.is_too_old(request):
         minutes = pending_request.FINISHED_WITHIN // 60
         return f'that is more than {minutes} minutes ago'
+    if compat.must_stay_on(node) and (
+            request['power_state'] in pending_request.POWER_OFF_STATES):
+        return transitions.STAYS_ON
     if (node.provision_state != request['provision_state']
             and node.provision_state not in states.UNSTABLE_STATES):
         return ('it belonged to what the node was doing in provision state '
@@ -131,7 +135,7 @@ def _finish(task, request, server, sent):
 
 def _has_booted(server, request, sent):
     """Return whether all that was asked for had been done."""
-    if request['power_state'] in (states.POWER_OFF, states.SOFT_POWER_OFF):
+    if request['power_state'] in pending_request.POWER_OFF_STATES:
         # The state of the server says so by itself.
         return False
     if not sent or sent[-1].get('message'):

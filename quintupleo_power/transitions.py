@@ -266,6 +266,9 @@ BOOT_NOT_KNOWN = (
     'known, as the host cloud does not show the volumes that it boots from: '
     'try again later, or have these credentials permitted to read them')
 
+STAYS_ON = ('disable_power_off of the node forbids to power it off: unset it '
+            'for as long as the node may be off')
+
 LOCKED = ('it is locked{reason}: run "openstack server unlock" as the '
           'user who locked it')
 
@@ -290,7 +293,8 @@ def refusal(state: ServerState) -> str | None:
 
 
 def plan(state: ServerState, request: Request, device: Device,
-         network_first: bool | None = False) -> tuple[Action, ...]:
+         network_first: bool | None = False,
+         stays_on: bool = False) -> tuple[Action, ...]:
     """Return the Nova actions that fulfil a request, in their order.
 
     A lock is not part of it: Nova alone knows whom it stops.
@@ -300,15 +304,20 @@ def plan(state: ServerState, request: Request, device: Device,
     :param network_first: whether the server asks the network at each boot by
         itself: then both devices are a boot of its own, and no rescue. None
         if that is not known.
+    :param stays_on: whether the server must not be stopped: what else leaves
+        it off leaves it on then.
     :raises: Refused with the sentence that helps, when no action does.
     """
     if refusal(state):
         raise Refused(refusal(state))
-    if request is Request.END_RESCUE:
-        return _UNRESCUE + _STOP if state.vm_state == 'rescued' else _NOTHING
     row = TABLE[situation(state)]
-    if request in _ENDS_OFF:
-        return getattr(row, _ENDS_OFF[request])
+    if not request.ends_on:
+        if request is Request.END_RESCUE:
+            actions = (_UNRESCUE + _STOP if state.vm_state == 'rescued'
+                       else _NOTHING)
+        else:
+            actions = getattr(row, _ENDS_OFF[request])
+        return _staying_on(request, actions) if stays_on else actions
     column = {Request.POWER_ON: 'on', Request.REBOOT: 'reboot',
               Request.SOFT_REBOOT: 'soft_reboot'}[request]
     if network_first:
@@ -319,6 +328,16 @@ def plan(state: ServerState, request: Request, device: Device,
     if network_first is None and Action.RESCUE in actions:
         raise Refused(BOOT_NOT_KNOWN)
     return actions
+
+
+def _staying_on(request, actions):
+    """Return actions that leave a server on, where it may not be off."""
+    if request is Request.REBUILD and Action.STOP not in actions:
+        return actions + _START
+    if request not in (Request.REBUILD, Request.END_RESCUE) and (
+            Action.STOP in actions):
+        raise Refused(STAYS_ON)
+    return tuple(each for each in actions if each is not Action.STOP)
 
 
 def leads_to(action: Action, vm_state: str) -> str:

@@ -70,6 +70,9 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                 f'Node {node.uuid} is to boot from a volume of its own, and a '
                 'rebuild deploys images: remove the volume target, or use '
                 'deploy_interface direct')
+        if compat.must_stay_on(node):
+            # Its networks are changed while it runs.
+            task.driver.network.validate(task)
         source_image.validate(task)
         # Ironic passes over steps that an agent may know.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
@@ -114,7 +117,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
     def deploy(self, task):
         """Rebuild the server with the node's image and power it on.
 
-        To run it twice does no harm.
+        A server that must not be off is rebuilt while it runs. To run it
+        twice does no harm.
 
         :raises: InvalidParameterValue or MissingParameterValue if a setting
             is wrong or missing, or other steps were asked for that only an
@@ -128,7 +132,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         conductor_steps.validate_user_deploy_steps_and_templates(task)
         drive = config_drive.of_task(task)
         image = _Image(task)
-        conductor_utils.node_power_action(task, states.POWER_OFF)
+        _power_off(task)
         with exceptions.host_cloud(node) as (info, host):
             # The rebuild has its own time, and finds it then.
             image.provide(host, host.servers.get(info.server))
@@ -159,13 +163,14 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
     def tear_down(self, task):
         """Power the node off and take it from the instance's networks.
 
-        Cleaning is what removes the instance from the disk.
+        Cleaning is what removes the instance from the disk, and ends it on a
+        node that must not be powered off.
 
         :returns: DELETED of :mod:`ironic.common.states`.
         :raises: DriverOperationError or NetworkError if the host cloud does
             not do it.
         """
-        conductor_utils.node_power_action(task, states.POWER_OFF)
+        _power_off(task)
         task.driver.network.unconfigure_tenant_networks(task)
         return states.DELETED
 
@@ -200,6 +205,11 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         :raises: NetworkError if the node does not get off its network.
         """
         deploy_utils.tear_down_inband_cleaning(task, manage_boot=False)
+
+
+def _power_off(task):
+    if not compat.must_stay_on(task.node):
+        conductor_utils.node_power_action(task, states.POWER_OFF)
 
 
 class _Image:

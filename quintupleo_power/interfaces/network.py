@@ -78,8 +78,8 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
         :raises: MissingParameterValue if none is set, or another required
             setting is missing.
-        :raises: InvalidParameterValue if one is not in the host cloud, or a
-            setting is wrong.
+        :raises: InvalidParameterValue if one is not in the host cloud, the
+            node must not be powered off, or a setting is wrong.
         """
         self._validate(task, 'provisioning', 'cleaning')
 
@@ -105,6 +105,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
     @staticmethod
     def _validate(task, *kinds):
+        _require_off_at_times(task.node)
         names = {_network(task.node, kind) for kind in kinds}
         with exceptions.host_cloud(task.node, validating=True) as (_, host):
             for name in names:
@@ -322,6 +323,18 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             return node.network_data or {}
         with _host_cloud(node) as (_, host):
             return host.ports.network_data(made)
+
+
+def _require_off_at_times(node):
+    """Require that a node may be powered off, to change its networks.
+
+    :raises: InvalidParameterValue if it may not.
+    """
+    if compat.must_stay_on(node):
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: {transitions.STAYS_ON}, or use '
+            'network_interface noop, as Nova changes no ports of a server '
+            'that runs an agent')
 
 
 def _made(task, kinds):

@@ -35,7 +35,8 @@ FINISHED_WITHIN = 900
 
 # Requests for a power state by which a machine boots from its boot device.
 _BOOTING = (states.POWER_ON, states.REBOOT, states.SOFT_REBOOT)
-POWER_STATES = (*_BOOTING, states.POWER_OFF, states.SOFT_POWER_OFF)
+POWER_OFF_STATES = (states.POWER_OFF, states.SOFT_POWER_OFF)
+POWER_STATES = (*_BOOTING, *POWER_OFF_STATES)
 
 # Nodes whose request this process finishes. The lock of the node keeps others
 # away.

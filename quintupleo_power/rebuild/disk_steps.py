@@ -4,6 +4,7 @@
 Each function takes a TaskManager instance with an exclusive lock. It raises
 MissingParameterValue or InvalidParameterValue if a setting or an argument is
 missing or wrong, and DriverOperationError if the host cloud did not do it.
+What leaves a node powered off leaves one on that must not be off.
 """
 
 import time
@@ -13,6 +14,7 @@ from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 from oslo_config import cfg
 
+from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power import executor
@@ -44,7 +46,7 @@ def clear_instance_data(task):
 
 
 def rebuild(task, step, body):
-    """Rebuild a node's server and leave it powered off.
+    """Rebuild a node's server and leave the node powered off.
 
     :param step: the name of the step, for messages.
     :param body: function of (node, info, host, server) that returns the
@@ -54,7 +56,7 @@ def rebuild(task, step, body):
 
 
 def carry_out(task, step, request, body):
-    """Do what leaves a node powered off, within [quintupleo]image_timeout.
+    """Do something to the disk, within [quintupleo]image_timeout.
 
     :param step: the name of the step, for messages.
     :param request: a :class:`transitions.Request`.
@@ -65,7 +67,9 @@ def carry_out(task, step, request, body):
     with pending_request.kept(node, step):
         server = executor.run(
             node, request, CONF[GROUP].image_timeout, body)
-        node.power_state = states.POWER_OFF
+        node.power_state = (states.POWER_ON
+                            if transitions.is_on(server.state)
+                            else states.POWER_OFF)
     # Unlike a power request, a step saves this by itself: power sync would
     # otherwise force the state from before it.
     node.save()
@@ -97,6 +101,7 @@ def snapshot(task, name):
     A machine that runs from its disk is powered off for it, and on again.
     """
     _require_name(task.node, name)
+    _require_off(task.node, 'a snapshot')
     deadline = time.monotonic() + CONF[GROUP].image_timeout
     with exceptions.host_cloud(task.node) as (info, host):
         server = host.servers.get(info.server)
@@ -124,6 +129,8 @@ def restore(task, name):
     deadline = time.monotonic() + CONF[GROUP].image_timeout
     with exceptions.host_cloud(task.node) as (info, host):
         found = host.snapshots.require(host.servers.get(info.server), name)
+    if found.volumes:
+        _require_off(task.node, 'restoring volumes')
     rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
     with exceptions.host_cloud(task.node) as (_, host):
         host.snapshots.restore_volumes(found, deadline)
@@ -136,6 +143,13 @@ def delete_snapshot(task, name):
         found = host.snapshots.find(host.servers.get(info.server).id, name)
         if found:
             host.snapshots.delete(found)
+
+
+def _require_off(node, what):
+    if compat.must_stay_on(node):
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: {what} takes a machine that is off, and '
+            f'{transitions.STAYS_ON}')
 
 
 def _require_name(node, name):

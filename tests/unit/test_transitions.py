@@ -291,6 +291,28 @@ class PlanTestCase(unittest.TestCase):
             else:
                 self.assertEqual((), actions)
 
+    def test_server_that_must_stay_on_is_never_stopped(self):
+        for request, device, situation in itertools.product(
+                Request, Device, SERVED):
+            before = STATES[situation]
+            usual = transitions.plan(before, request, device)
+            with self.subTest(request=request, device=device,
+                              situation=situation):
+                if request in (Request.REBUILD, Request.END_RESCUE):
+                    actions = transitions.plan(before, request, device,
+                                               stays_on=True)
+                    self.assertNotIn(STOP, actions)
+                    self.assertTrue(transitions.is_on(after(before, actions))
+                                    or not actions)
+                elif STOP in usual:
+                    self.assertRaisesRegex(
+                        transitions.Refused, 'disable_power_off',
+                        transitions.plan, before, request, device,
+                        stays_on=True)
+                else:
+                    self.assertEqual(usual, transitions.plan(
+                        before, request, device, stays_on=True))
+
     def test_refusal_is_none_where_requests_are_served(self):
         for situation in SERVED:
             self.assertIsNone(transitions.refusal(STATES[situation]))
