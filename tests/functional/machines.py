@@ -2,10 +2,14 @@
 """Nodes on which tests run clean and service steps without a ramdisk."""
 
 from openstack import exceptions
+from openstack import utils
+import pytest
 
 # Versions of Ironic's API that take disable_ramdisk for a cleaning and for a
 # service.
 CLEAN, SERVICE = '1.70', '1.108'
+# The one in which a node has disable_power_off.
+NEVER_OFF = '1.95'
 
 
 class Machine:
@@ -17,6 +21,16 @@ class Machine:
         self.server = deployment.server(boot_mode).id
         self.node = deployment.node(self.server).id
         deployment.manage(deployment.api.get_node(self.node))
+
+    def forbid_power_off(self):
+        """Let Ironic keep the node on, where it knows of such nodes."""
+        api = self.deployment.api
+        if not utils.supports_microversion(api, NEVER_OFF):
+            pytest.skip('Nodes of this Ironic can always be powered off')
+        answer = api.patch(
+            f'/nodes/{self.node}', microversion=NEVER_OFF, json=[
+                {'op': 'add', 'path': '/disable_power_off', 'value': True}])
+        exceptions.raise_from_response(answer)
 
     def clean(self, *steps, wanted='manageable'):
         """Run steps in a manual cleaning.
@@ -78,10 +92,17 @@ class Machine:
 
     def assert_off(self, *actions):
         """Check what Nova did, and that both sides know it is off."""
+        self._assert_is('power off', 'SHUTOFF', actions)
+
+    def assert_on(self, *actions):
+        """Check what Nova did, and that both sides know it is on."""
+        self._assert_is('power on', 'ACTIVE', actions)
+
+    def _assert_is(self, power_state, status, actions):
         node = self.deployment.api.get_node(self.node)
         server = self.compute.get_server(self.server)
         assert (node.power_state, node.last_error, server.status) == (
-            'power off', None, 'SHUTOFF')
+            power_state, None, status)
         assert self.deployment.actions(self.server) == list(actions)
 
     def remove(self):

@@ -33,8 +33,10 @@ DRIVE = {'user_data': SCRIPT, 'meta_data': {
 class Machine(machines.Machine):
     """A node that is deployed by rebuild."""
 
-    def __init__(self, deployment):
+    def __init__(self, deployment, never_off=False):
         super().__init__(deployment)
+        if never_off:
+            self.forbid_power_off()
         deployment.api.update_node(self.node, deploy_interface=INTERFACE)
         self.provision('provide', 'available')
 
@@ -79,8 +81,8 @@ def new_machine(deployment):
     """Makes machines; they and their images are removed at the end."""
     made = []
 
-    def make():
-        made.append(Machine(deployment))
+    def make(**arguments):
+        made.append(Machine(deployment, **arguments))
         return made[-1]
 
     yield make
@@ -119,6 +121,21 @@ def test_life_without_an_agent(deployment, new_machine, image):
             server.key_name, server.metadata) == (
         'SHUTOFF', empty, None, None, {})
     assert deployment.actions(machine.server)[4:] == ['stop', 'rebuild']
+
+
+def test_life_of_a_machine_that_is_never_off(deployment, new_machine, image):
+    machine = new_machine(never_off=True)
+    # What Ironic does after each cleaning of such a node is the reboot.
+    machine.assert_on('rebuild', 'reboot')
+    server = machine.deploy(image(), config_drive=DRIVE)
+    cached, = _cached(deployment)
+    assert (server.image.id, server.metadata) == (cached.id, {'role': 'web'})
+    machine.assert_on('rebuild', 'reboot', 'rebuild')
+    machine.provision('deleted', 'available')
+    server = deployment.admin.compute.get_server(machine.server)
+    assert (server.user_data, server.metadata) == (None, {})
+    assert server.image.id != cached.id
+    machine.assert_on('rebuild', 'reboot', 'rebuild', 'rebuild', 'reboot')
 
 
 def test_two_at_once_upload_one_image(deployment, new_machine, image):
