@@ -6,6 +6,7 @@ from ironic.common import images
 from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.drivers import base
+from ironic.drivers.modules import agent_base
 from ironic.drivers.modules import image_utils
 from ironic import objects
 
@@ -45,6 +46,18 @@ def must_stay_on(node: 'objects.Node') -> bool:
     ``disable_power_off`` came with Ironic 27.0.
     """
     return bool(getattr(node, 'disable_power_off', False))
+
+
+def restore_interface(deploy: 'base.DeployInterface',
+                      task: task_manager.TaskManager) -> None:
+    """Restore the deploy interface of a node from which Ironic has switched.
+
+    Ironic 35.0 to 38.0 does so for the agent's deploy interfaces only, and
+    calls none of them in releases before.
+    """
+    restore = getattr(agent_base.AgentBaseMixin, 'restore_interface',
+                      None) or base.DeployInterface.restore_interface
+    restore(deploy, task)
 
 
 def create_boot_iso(context: ironic_context.RequestContext, path: str,

@@ -209,6 +209,28 @@ class Capabilities:
                     'server')
         return None
 
+    def disk_obstacle(self, server: servers.Server, image: dict
+                      ) -> str | None:
+        """Return why an image does not fit on the disk of a server.
+
+        :param image: what is known of it, named as in Glance.
+        :returns: the reason and what to do, as a clause; None if it fits for
+            all that is known.
+        """
+        needed = images.disk_size(image)
+        if not needed:
+            return None
+        try:
+            disk = self.root_disk(server, self.flavor(server))
+        except errors.NotFound:
+            return None
+        # A flavor of 0 GiB takes the size of the image.
+        if not disk or needed <= disk:
+            return None
+        return (f'the image takes a disk of {needed} GiB, and that of the '
+                f'server has {disk} GiB: use a smaller image, or a server '
+                'with a larger disk')
+
     def wipe_obstacle(self, server: servers.Server) -> str | None:
         """Return why a rebuild does not wipe all that a server has of disks.
 

@@ -8,6 +8,7 @@ from collections import abc
 import hashlib
 import typing
 
+from oslo_utils import units
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import bodies
@@ -169,6 +170,15 @@ def of_the_machine(properties: dict) -> dict:
     return {name: value for name, value in properties.items()
             if value is not None and name not in _OF_GLANCE
             and (name.startswith(_OF_THE_MACHINE) or name == 'architecture')}
+
+
+def disk_size(image: dict) -> int:
+    """Return the size in GiB of the smallest disk that an image fits on.
+
+    :returns: 0 if nothing is known of it.
+    """
+    content = max(image.get('size') or 0, image.get('virtual_size') or 0)
+    return max(-(-content // units.Gi), image.get('min_disk') or 0)
 
 
 def has_tpm(properties: dict) -> bool:

@@ -73,13 +73,27 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         if compat.must_stay_on(node):
             # Its networks are changed while it runs.
             task.driver.network.validate(task)
-        source_image.validate(task)
+        image = source_image.validate(task)
         # Ironic passes over steps that an agent may know.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
-        self._check(task, fetch=False)
+        self._check(task, image, fetch=False)
+
+    def supports_deploy(self, task):
+        """Return whether validation passes; Ironic asks since 35.0."""
+        try:
+            self.validate(task)
+        except Exception as exc:  # noqa: BLE001 the next interface is asked
+            LOG.info('Node %(node)s is not deployed by a rebuild: %(reason)s',
+                     {'node': task.node.uuid, 'reason': exc})
+            return False
+        return True
+
+    def restore_interface(self, task):
+        """Restore the deploy interface from which Ironic has switched."""
+        compat.restore_interface(self, task)
 
     @staticmethod
-    def _check(task, fetch):
+    def _check(task, image, fetch):
         """Check server and config drive, as far as that can be done now."""
         drive = config_drive.of_task(task, fetch)
         with exceptions.host_cloud(task.node, validating=True) as (
@@ -90,6 +104,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                 raise transitions.Refused(
                     f'Server {server.id} ({server.name}) cannot be deployed '
                     f'by a rebuild: {obstacle}: use deploy_interface direct')
+            _require_room(host, server, image)
             if drive:
                 server_fields.check(task.node, host.compute_version, server,
                                     drive)
@@ -109,7 +124,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
             return
         # Ironic keeps the config drive of a request after it has validated
         # the node.
-        self._check(task, fetch=True)
+        self._check(task, {}, fetch=True)
 
     @METRICS.timer('QuintupleoRebuildDeploy.deploy')
     @base.deploy_step(priority=100)
@@ -132,10 +147,13 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         conductor_steps.validate_user_deploy_steps_and_templates(task)
         drive = config_drive.of_task(task)
         image = _Image(task)
-        _power_off(task)
         with exceptions.host_cloud(node) as (info, host):
-            # The rebuild has its own time, and finds it then.
-            image.provide(host, host.servers.get(info.server))
+            # The rebuild has its own time, and finds it then. An instance
+            # that it is to replace runs until it is there.
+            server = host.servers.get(info.server)
+            image_id = image.provide(host, server)
+            _require_room(host, server, host.images.read(image_id))
+        _power_off(task)
         # Both before the rebuild: Nova's config drive describes the ports,
         # and what the boot interface refuses is to leave the disk alone.
         task.driver.network.configure_tenant_networks(task)
@@ -210,6 +228,14 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 def _power_off(task):
     if not compat.must_stay_on(task.node):
         conductor_utils.node_power_action(task, states.POWER_OFF)
+
+
+def _require_room(host, server, image):
+    obstacle = host.capabilities.disk_obstacle(server, image)
+    if obstacle:
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) cannot be deployed: '
+            f'{obstacle}')
 
 
 class _Image:

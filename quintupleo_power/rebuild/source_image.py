@@ -16,6 +16,7 @@ from ironic.common import images
 from ironic.conductor import task_manager
 from ironic.drivers.modules import deploy_utils
 from ironic import objects
+from keystoneauth1 import exceptions
 
 _SCHEMES = ('http', 'https', 'file')
 # Glance's names for the formats that Ironic finds. Ironic calls a raw image
@@ -23,9 +24,10 @@ _SCHEMES = ('http', 'https', 'file')
 _FORMATS = {'raw': 'raw', 'gpt': 'raw', 'qcow2': 'qcow2'}
 
 
-def validate(task: task_manager.TaskManager) -> None:
+def validate(task: task_manager.TaskManager) -> dict:
     """Check that a node has an image to deploy, without fetching it.
 
+    :returns: what Glance tells of it; empty if it is not in Glance.
     :raises: MissingParameterValue if the image or its checksum is missing.
     :raises: InvalidParameterValue if a rebuild cannot deploy it.
     """
@@ -53,6 +55,21 @@ def validate(task: task_manager.TaskManager) -> None:
             'kernel and ramdisk beside it, and a rebuild writes whole disks: '
             'use an image of a whole disk, or deploy_interface direct')
     _require_checksum(node, href)
+    image = (_of_glance(task, href)
+             if service_utils.is_glance_image(href) else {})
+    for where, found in (
+            ('Glance', image.get('disk_format')),
+            ('instance_info/image_disk_format',
+             info.get('image_disk_format'))):
+        if found and found not in _FORMATS:
+            raise _wrong_format(node, href, f'{found} ({where})')
+    return image
+
+
+def _wrong_format(node, href, found):
+    return exception.InvalidParameterValue(
+        f"Node {node.uuid}: image '{href}' is {found}, and a server is "
+        'rebuilt from raw or qcow2: convert it')
 
 
 def _require_checksum(node, href):
@@ -80,7 +97,7 @@ def checksum(task: task_manager.TaskManager) -> str:
     found = task.node.instance_info
     href = found['image_source']
     if service_utils.is_glance_image(href):
-        found = _of_glance(task, href)
+        found = _checksum_of_glance(task, href)
     elif href.startswith('file:'):
         # Before anything of it is read.
         image_service.FileImageService().validate_href(href)
@@ -93,7 +110,17 @@ def checksum(task: task_manager.TaskManager) -> str:
 
 
 def _of_glance(task, href):
-    image = images.image_show(task.context, href)
+    """Return what Glance tells of an image, the properties among it."""
+    try:
+        image = images.image_show(task.context, href)
+    except (exception.IronicException, exceptions.ClientException) as exc:
+        raise exception.InvalidParameterValue(
+            f"Node {task.node.uuid}: image '{href}' cannot be read: {exc}")
+    return {**(image.get('properties') or {}), **image}
+
+
+def _checksum_of_glance(task, href):
+    image = _of_glance(task, href)
     if image.get('os_hash_value'):
         return {'image_os_hash_algo': image.get('os_hash_algo'),
                 'image_os_hash_value': image['os_hash_value']}
@@ -124,9 +151,7 @@ def fetch(task: task_manager.TaskManager, wanted: str) -> tuple[str, str]:
     checksum_utils.validate_checksum(path, value, algorithm)
     found = images.get_source_format(href, path)
     if found not in _FORMATS:
-        raise exception.InvalidParameterValue(
-            f"Node {node.uuid}: image '{href}' is {found}, and a server is "
-            'rebuilt from raw or qcow2: convert it')
+        raise _wrong_format(node, href, found)
     return path, _FORMATS[found]
 
 

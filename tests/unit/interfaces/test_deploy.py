@@ -178,7 +178,9 @@ class ValidateTestCase(DeployTestCase):
                            ('https://x.test/y', {'image_checksum': 'a' * 64})):
             self.node.instance_info = {'image_source': href, **more}
             self.node.save()
-            self.check()
+            with mock.patch('ironic.common.images.image_show', autospec=True,
+                            return_value={'disk_format': 'qcow2'}):
+                self.check()
 
     def test_no_image(self):
         self.set_instance(image_source=None)
