@@ -65,7 +65,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         node = task.node
         driver_info.parse(node)
         deploy_utils.validate_capabilities(node)
-        if not task.driver.storage.should_write_image(task):
+        if deploy_utils.get_remote_boot_volume(task) or (
+                not task.driver.storage.should_write_image(task)):
             raise exception.InvalidParameterValue(
                 f'Node {node.uuid} is to boot from a volume of its own, and a '
                 'rebuild deploys images: remove the volume target, or use '
@@ -112,19 +113,21 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
     @METRICS.timer('QuintupleoRebuildDeploy.prepare')
     @task_manager.require_exclusive_lock
     def prepare(self, task):
-        """Check the config drive that came with the request.
+        """Check the config drive that came with the request, attach volumes.
 
         An instance that is there boots from its disk without a conductor's
         help: another one has nothing to prepare for it.
 
         :raises: InvalidParameterValue if a setting is wrong, the config drive
             cannot be used, or Nova cannot do it with this server.
+        :raises: StorageError if a volume target is not attached.
         """
         if task.node.provision_state != states.DEPLOYING:
             return
         # Ironic keeps the config drive of a request after it has validated
         # the node.
         self._check(task, {}, fetch=True)
+        task.driver.storage.attach_volumes(task)
 
     @METRICS.timer('QuintupleoRebuildDeploy.deploy')
     @base.deploy_step(priority=100)
@@ -186,9 +189,11 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
         :returns: DELETED of :mod:`ironic.common.states`.
         :raises: DriverOperationError or NetworkError if the host cloud does
-            not do it.
+            not do it, and StorageError if a volume target is not detached.
         """
         _power_off(task)
+        task.driver.storage.detach_volumes(task)
+        deploy_utils.tear_down_storage_configuration(task)
         task.driver.network.unconfigure_tenant_networks(task)
         return states.DELETED
 
