@@ -176,12 +176,16 @@ def _require_usable(task, info, host, server):
     if refusal:
         raise transitions.Refused(
             f'Server {server.id} ({server.name}) cannot be used: {refusal}')
-    # Where it is not known, a rescue is refused when one is planned.
-    if server.network_first is None and not task.shared:
+    ends_instance = _is_about_to_boot_an_agent(task)
+    # Where it is not known, a rescue is refused when one is planned, which
+    # is too late for an instance that is powered off for it.
+    if (server.network_first is None
+            and not task.shared and not ends_instance):
         return
     if not server.network_first:
         # Deployed by rebuild, a node does without PXE.
-        if not isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
+        if ends_instance or not isinstance(
+                task.driver.deploy, deploy.QuintupleoRebuildDeploy):
             _require_rescue(host, server)
             if not isinstance(task.driver.boot,
                               boot.QuintupleoVirtualMediaBoot):
@@ -192,6 +196,20 @@ def _require_usable(task, info, host, server):
     difference = task.shared and baseline.find(task, info, host, server)
     if difference:
         raise transitions.Refused(difference.sentence)
+
+
+def _is_about_to_boot_an_agent(task):
+    """Whether Ironic powers an instance off next, to boot an agent for it.
+
+    It keeps the password of its rescue with the node before it validates it
+    (``ConductorManager.do_node_rescue``).
+    """
+    node = task.node
+    if node.provision_state == states.SERVICING:
+        return not isinstance(task.driver.deploy,
+                              deploy.QuintupleoRebuildDeploy)
+    return 'rescue_password' in node.instance_info and (
+        node.provision_state in (states.ACTIVE, states.RESCUEFAIL))
 
 
 def _require_rescue(host, server):
