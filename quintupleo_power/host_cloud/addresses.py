@@ -7,9 +7,9 @@ are looked at: what is compared here is what is connected to.
 """
 
 from collections import abc
-import dataclasses
 import ipaddress
 import re
+import typing
 from urllib import parse as urlparse
 
 _PLAIN = re.compile(
@@ -21,30 +21,20 @@ _PLAIN = re.compile(
 _DEFAULT_PORTS = {'http': 80, 'https': 443}
 
 
-@dataclasses.dataclass(frozen=True)
-class Address:
+class Address(typing.NamedTuple):
     """An address in the form in which two of them are compared.
 
-    :ivar scheme: 'http' or 'https'.
-    :ivar host: name in lower case, or IP address.
-    :ivar port: number, the scheme's own if none is given.
-    :ivar path: tuple of segments.
+    :ivar origin: what decides who answers: scheme, host in lower case, port.
+    :ivar path: its segments.
     """
 
-    scheme: str
-    host: str
-    port: int
-    path: tuple[str, ...] = ()
+    origin: tuple[str, str, int]
+    path: tuple[str, ...]
 
     def permits(self, other: 'Address') -> bool:
         """Return whether another address is this one or below its path."""
         return (self.origin == other.origin
                 and other.path[:len(self.path)] == self.path)
-
-    @property
-    def origin(self) -> tuple[str, str, int]:
-        """What decides who answers."""
-        return self.scheme, self.host, self.port
 
 
 def parse(url: str) -> Address | None:
@@ -67,14 +57,11 @@ def parse(url: str) -> Address | None:
     path = tuple(match['path'].split('/')[1:])
     if not 0 < port < 65536 or '..' in host or {'.', '..'} & set(path):
         return None
-    return Address(scheme, host, port, path)
+    return Address((scheme, host, port), path)
 
 
 def permitted(url: str, allowed: abc.Iterable[str]) -> bool:
-    """Return whether a URL is one of some others, or below the path of one.
-
-    :param allowed: URLs; those that are not plain permit nothing.
-    """
+    """Return whether a URL is one of some plain ones, or below its path."""
     wanted = parse(url)
     return wanted is not None and any(
         address.permits(wanted) for address in map(parse, allowed)

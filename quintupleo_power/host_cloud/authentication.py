@@ -2,6 +2,7 @@
 """What keystoneauth's authentication plugins are wrapped in."""
 
 from collections import abc
+import functools
 import threading
 import typing
 
@@ -12,13 +13,18 @@ from keystoneauth1 import session as ks_session
 
 from quintupleo_power.host_cloud import errors
 
+# Methods of keystoneauth's BaseAuthPlugin.
+_OF_TOKENS = ('get_token', 'get_headers', 'get_project_id', 'get_user_id')
+_OF_DOCUMENTS = ('get_endpoint_data', 'get_api_major_version',
+                 'get_all_version_data')
+
 
 class MalformedDocument(ks_exceptions.ClientException):
     """A token, a catalog or a version document has a wrong form."""
 
 
-class Plugin(plugin.BaseAuthPlugin):
-    """A plugin around one of keystoneauth's.
+class Plugin:
+    """A plugin around one of keystoneauth's, with all that it has.
 
     What a document of a wrong form makes keystoneauth raise becomes
     :class:`MalformedDocument`.
@@ -30,96 +36,54 @@ class Plugin(plugin.BaseAuthPlugin):
 
     def __init__(self, wrapped: plugin.BaseAuthPlugin):
         """Wrap a plugin."""
-        super().__init__()
-        self.wrapped = wrapped
+        self._wrapped = wrapped
         self._thread = threading.local()
 
     def __getattr__(self, name: str) -> typing.Any:
-        # What one kind of plugin has, such as auth_url.
-        return getattr(self.__dict__['wrapped'], name)
+        found = getattr(self.__dict__['_wrapped'], name)
+        if name in _OF_TOKENS:
+            return functools.partial(self._get_token, found)
+        if name in _OF_DOCUMENTS:
+            return functools.partial(self._get_document, found)
+        return found
 
     def get_access(self, session: ks_session.Session) -> access.AccessInfo:
         """Return what a token says.
 
         :raises: AuthPluginException if the plugin works without tokens.
         """
-        if not hasattr(self.wrapped, 'get_access'):
+        if not hasattr(self._wrapped, 'get_access'):
             raise ks_exceptions.AuthPluginException(
                 'its authentication type gets no token')
-        return self._get_token(self.wrapped.get_access, session)
-
-    def get_token(self, session: ks_session.Session) -> str | None:
-        """Return a token, see :class:`plugin.BaseAuthPlugin`."""
-        return self._get_token(self.wrapped.get_token, session)
-
-    def get_headers(self, session: ks_session.Session) -> dict | None:
-        """Return the headers of a request, see ``BaseAuthPlugin``."""
-        return self._get_token(self.wrapped.get_headers, session)
-
-    def get_project_id(self, session: ks_session.Session,
-                       **kwargs: typing.Any) -> str | None:
-        """Return the UUID of the token's project, see ``BaseAuthPlugin``."""
-        return self._get_token(self.wrapped.get_project_id, session)
-
-    def get_user_id(self, session: ks_session.Session,
-                    **kwargs: typing.Any) -> str | None:
-        """Return the UUID of the token's user, see ``BaseAuthPlugin``."""
-        return self._get_token(self.wrapped.get_user_id, session)
+        return self._get_token(self._wrapped.get_access, session)
 
     def get_endpoint(self, session: ks_session.Session,
                      **kwargs: typing.Any) -> str | None:
         """Return the URL of a service, see ``BaseAuthPlugin``."""
-        found = self._get_document(self.wrapped.get_endpoint, session, kwargs)
+        found = self._get_document(self._wrapped.get_endpoint, session,
+                                   **kwargs)
         if not isinstance(found, str | None):
             raise MalformedDocument('the URL of an endpoint is not a text')
         return found
 
-    def get_endpoint_data(self, session: ks_session.Session,
-                          **kwargs: typing.Any) -> typing.Any:
-        """Return what is known of a service, see ``BaseAuthPlugin``."""
-        return self._get_document(self.wrapped.get_endpoint_data, session,
-                                  kwargs)
-
-    def get_api_major_version(self, session: ks_session.Session,
-                              **kwargs: typing.Any) -> tuple | None:
-        """Return the version of an endpoint, see ``BaseAuthPlugin``."""
-        return self._get_document(self.wrapped.get_api_major_version,
-                                  session, kwargs)
-
-    def get_all_version_data(self, session: ks_session.Session,
-                             *args: typing.Any, **kwargs: typing.Any
-                             ) -> typing.Any:
-        """Return the versions of all services, see ``BaseAuthPlugin``."""
-        return self._get_document(self.wrapped.get_all_version_data, session,
-                                  kwargs, *args)
-
-    def get_connection_params(self, session: ks_session.Session
-                              ) -> typing.Any:
-        """Return options of a connection, see ``BaseAuthPlugin``."""
-        return self.wrapped.get_connection_params(session)
-
-    def invalidate(self) -> bool:
-        """Forget the token, see ``BaseAuthPlugin``."""
-        return self.wrapped.invalidate()
-
-    def _get_token(self, function: abc.Callable,
-                   session: ks_session.Session) -> typing.Any:
+    def _get_token(self, function: abc.Callable, session: ks_session.Session,
+                   **kwargs: typing.Any) -> typing.Any:
         if self._is_getting_token():
             raise ks_exceptions.Unauthorized(
                 'The identity service asks for a token before it gives one')
         self._thread.is_getting_token = True
         try:
-            return _parsed(function, session)
+            return _parsed(function, session, **kwargs)
         finally:
             self._thread.is_getting_token = False
 
     def _get_document(self, function: abc.Callable,
-                      session: ks_session.Session, options: dict,
-                      *args: typing.Any) -> typing.Any:
+                      session: ks_session.Session, *args: typing.Any,
+                      **kwargs: typing.Any) -> typing.Any:
         # The wrapped plugin would get the token past _get_token.
         if not self._is_getting_token():
-            self.get_token(session)
-        return _parsed(function, session, *args, **options)
+            self._get_token(self._wrapped.get_token, session)
+        return _parsed(function, session, *args, **kwargs)
 
     def _is_getting_token(self) -> bool:
         return getattr(self._thread, 'is_getting_token', False)

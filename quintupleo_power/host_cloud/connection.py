@@ -38,8 +38,6 @@ class Credentials:
 
     :ivar cloud: name of an entry of clouds.yaml.
     :ivar auth_url: identity endpoint for the application credential.
-    :ivar application_credential_id: identifier of an application credential.
-    :ivar application_credential_secret: its secret; never shown.
     :ivar region_name: region to use instead of the configured one.
     """
 
@@ -56,7 +54,6 @@ class Access:
     """What the adapters of one cloud are made with.
 
     :ivar title: the cloud's name in messages.
-    :ivar session: a keystoneauth ``Session``.
     :ivar region_name: its region, None if it has only one.
     :ivar interface: name, or list of names, of the endpoints to use.
     :ivar endpoints: addresses instead of those of the catalog, by service
@@ -71,10 +68,7 @@ class Access:
 
 
 class Services(typing.NamedTuple):
-    """The services of one cloud; the last two it may lack.
-
-    :ivar title: the cloud's name in messages.
-    """
+    """A cloud's name in messages and its services; it may lack two."""
 
     title: str
     compute: service.Service
@@ -84,10 +78,7 @@ class Services(typing.NamedTuple):
 
 
 def connect(credentials: Credentials) -> Services:
-    """Return the services of a host cloud; sends nothing yet.
-
-    :raises: CloudMisconfigured if the settings do not name a cloud.
-    """
+    """Return the services of a host cloud, see :func:`access`."""
     return services(access(credentials))
 
 
@@ -163,12 +154,7 @@ def _from_section(region_name):
             f'No host cloud is named: set [{GROUP}]cloud or '
             f'[{GROUP}]auth_type in the configuration, or '
             'driver_info/quintupleo_cloud on the node')
-    auth_url = getattr(auth, 'auth_url', None)
-    return dataclasses.replace(
-        _section_access(auth, region_name),
-        title=(_title(auth_url) if auth_url else
-               f'Host cloud of [{GROUP}]'),
-        endpoints={'compute': CONF[GROUP].endpoint_override})
+    return _section_access(auth, region_name, CONF[GROUP].endpoint_override)
 
 
 def _section_auth():
@@ -179,13 +165,15 @@ def _section_auth():
             f'The authentication options of [{GROUP}] are incomplete: {exc}')
 
 
-def _section_access(auth, region_name):
+def _section_access(auth, region_name, compute=None):
+    auth_url = getattr(auth, 'auth_url', None)
     return Access(
-        title=_title(getattr(auth, 'auth_url', None)),
+        title=_title(auth_url) if auth_url else f'Host cloud of [{GROUP}]',
         session=loading.load_session_from_conf_options(
             CONF, GROUP, auth=auth),
         region_name=region_name or CONF[GROUP].region_name,
-        interface=CONF[GROUP].valid_interfaces or ['public'])
+        interface=CONF[GROUP].valid_interfaces or ['public'],
+        endpoints={'compute': compute})
 
 
 def _title(auth_url):
@@ -209,9 +197,8 @@ def _from_application_credential(credentials):
         # Another cloud: the endpoints of the configured one do not serve it.
         return _section_access(auth, credentials.region_name)
     if not CONF[GROUP].cloud:
-        return dataclasses.replace(
-            _section_access(auth, credentials.region_name),
-            endpoints={'compute': CONF[GROUP].endpoint_override})
+        return _section_access(auth, credentials.region_name,
+                               CONF[GROUP].endpoint_override)
     found = _from_clouds_yaml(CONF[GROUP].cloud, credentials.region_name)
     found.session.auth = auth
     return dataclasses.replace(found, title=_title(auth_url))
