@@ -56,8 +56,7 @@ def of_user(connect: abc.Callable[[], openstack.connection.Connection]
     """Return the cloud that the client's options name."""
     try:
         connection = connect()
-        return Cloud(connection,
-                     *host_connection.services(openstacksdk.access(connection)))
+        return Cloud(connection, *openstacksdk.services(connection))
     except env_errors.CLOUD_ERRORS as exc:
         return NoCloud(errors.CloudMisconfigured(
             f'No usable cloud is named: {env_errors.explain(exc)}'))

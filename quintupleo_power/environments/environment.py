@@ -22,7 +22,6 @@ from quintupleo_power.environments import server_nodes
 from quintupleo_power.environments import snapshots
 from quintupleo_power.environments import store
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power.host_cloud import connection as host_connection
 from quintupleo_power.host_cloud import openstacksdk
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
@@ -233,10 +232,9 @@ class Environments:
     @errors.translated()
     def describe_servers(self, references, **options):
         """Return nodes for servers, as :func:`server_nodes.describe`."""
-        host = cloud.HostCloud(*host_connection.services(
-            openstacksdk.access(self._connection)))
-        described, warnings = server_nodes.describe(host, references,
-                                                    **options)
+        described, warnings = server_nodes.describe(
+            cloud.HostCloud(*openstacksdk.services(self._connection)),
+            references, **options)
         for warning in warnings:
             self._progress.note(warning)
         return described

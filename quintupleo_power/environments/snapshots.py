@@ -65,12 +65,10 @@ class EnvironmentSnapshots:
     """
 
     def __init__(self, services, progress, timeout=TIMEOUT):
-        """Use what :func:`host_cloud.openstacksdk.services` returns.
-
-        :param timeout: seconds to wait for one server.
-        """
-        self._compute = services[0]
-        self._snapshots = server_snapshots.Snapshots(*services)
+        """Use the services of a cloud; wait so many seconds for a server."""
+        self._compute = services.compute
+        self._snapshots = server_snapshots.Snapshots(
+            services.compute, services.image, services.volume)
         self._operations = operations.Operations(self._compute, timeout)
         self._progress = progress
         self._timeout = timeout

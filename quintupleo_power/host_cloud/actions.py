@@ -21,7 +21,6 @@ from quintupleo_power import transitions
 LOG = log.getLogger(__name__)
 
 
-
 def _body(action: transitions.Action, body: typing.Any) -> dict:
     """Return what Nova is sent for an action, see :meth:`Actions.send`."""
     bodies: dict[transitions.Action, dict] = {
@@ -118,10 +117,7 @@ class Actions:
 
     def __init__(self, compute: service.Service,
                  cached: server_cache.ServerCache, poll_interval: float):
-        """Run actions through a compute service.
-
-        :param poll_interval: seconds between two polls at most.
-        """
+        """Use a service, with at most poll_interval seconds between polls."""
         self._compute = compute
         self._cached = cached
         self._schedule = poll_schedule.PollSchedule(poll_interval)
@@ -189,10 +185,7 @@ class Actions:
 
     def run(self, server: servers.Server, action: transitions.Action,
             deadline: float, body: typing.Any = None) -> servers.Server:
-        """Send one action and wait for its end.
-
-        See :meth:`send` and :meth:`wait`.
-        """
+        """Send one action and wait for its end: :meth:`send`, :meth:`wait`."""
         return self.wait(self.send(server, action, deadline, body), deadline)
 
     @contextlib.contextmanager
@@ -205,18 +198,12 @@ class Actions:
             self._cached.invalidate(server.id)
 
     def since(self, server: servers.Server, updated: str) -> list[dict]:
-        """Return what was done with a server after a reading of it.
-
-        See :func:`instance_actions.since`.
-        """
+        """See :func:`instance_actions.since`."""
         return instance_actions.since(self._compute, server, updated)
 
     def after(self, server: servers.Server, request_id: str | None,
               updated: str) -> list[dict]:
-        """Return what was done with a server after an action.
-
-        See :func:`instance_actions.after`.
-        """
+        """See :func:`instance_actions.after`."""
         return instance_actions.after(self._compute, server, request_id,
                                       updated)
 
@@ -325,9 +312,8 @@ class Actions:
     def _poll_task(self, server_id, name, deadline, begun=None):
         """Poll a server until it has no task in progress.
 
-        :param name: the name of what is waited for.
-        :param begun: when it began, a ``time.monotonic`` value; None if that
-            is not known.
+        :param name: of what is waited for.
+        :param begun: when it began; None if that is not known.
         """
         polls = 0
 
@@ -392,8 +378,7 @@ class Actions:
         the events or, by policy, all instance actions, all that can be known
         is that it took the action and shows no failure.
 
-        :param title: what it is that was asked for.
-        :param name: what Nova calls it.
+        :param title: what was asked for, by our name; ``name`` is Nova's.
         :param needs_end: whether only an end is proof.
         :raises: OutcomeUnknown if that cannot be found out.
         """

@@ -13,11 +13,7 @@ class Body:
     """
 
     def __init__(self, members: typing.Any, what: str, service: str):
-        """Read an object.
-
-        :param what: what it describes, such as 'a server'.
-        :param service: name of the service, such as 'Nova'.
-        """
+        """Read what describes something, such as 'a server', to 'Nova'."""
         self._what = what
         self._service = service
         self._members = members

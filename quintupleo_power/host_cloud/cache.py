@@ -14,10 +14,7 @@ class Cache:
     MAX_SIZE = 10000
 
     def __init__(self, max_age: float):
-        """Make an empty cache.
-
-        :param max_age: seconds after which a value is dropped.
-        """
+        """Make an empty cache, which drops values after so many seconds."""
         self._max_age = max_age
         self._values: dict[abc.Hashable, tuple[float, typing.Any]] = {}
         self._lock = threading.Lock()

@@ -116,7 +116,7 @@ class Capabilities:
                   flavor: flavors.Flavor) -> int | None:
         """Return the size in GiB of the disk that a server's system is on.
 
-        :returns: None if it is a volume that the host cloud does not show.
+        It is None for a volume that the host cloud does not show.
         """
         if server.network_first is None:
             return None

@@ -91,10 +91,7 @@ class HostCloud:
     def __init__(self, title: str, compute: service.Service,
                  image: service.Service, volume: service.Service,
                  network: service.Service):
-        """Use the services of a cloud.
-
-        :param title: the cloud's name in messages.
-        """
+        """Use a cloud's services; the title is its name in messages."""
         self.title = title
         self.made_at = self.used_at = time.monotonic()
         self._compute = compute

@@ -22,13 +22,9 @@ _RESCUED = 'rescued'
 
 @dataclasses.dataclass(frozen=True)
 class Token:
-    """Whom the host cloud takes the user for.
+    """Whom the host cloud takes the user for, by names.
 
-    :ivar user: name of the user.
-    :ivar project_id: UUID of the project, None if the token is for none.
-    :ivar project: name of the project.
-    :ivar roles: names of the user's roles in it.
-    :ivar by_application_credential: whether one was used.
+    :ivar project_id: UUID, None if the token is for no project.
     :ivar clock: seconds that the identity service's clock is ahead of this
         machine's, None if that is not known.
     """
@@ -43,9 +39,8 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """A port of Neutron's.
+    """A port of Neutron's, its MAC address in lower case.
 
-    :ivar mac: its MAC address in lower case.
     :ivar security: whether Neutron filters what it sends; None if that is not
         known, as without the extension ``port-security``.
     """
@@ -107,19 +102,13 @@ class CloudInfo:
         return self._compute.microversion
 
     def clock(self) -> float | None:
-        """Return the seconds that Nova's clock is ahead of this machine's.
-
-        :returns: None if that is not known.
-        """
+        """Return the seconds that Nova's clock is ahead, None if unknown."""
         begun = _now()
         # Any short answer has the header.
         return _ahead(self._compute.date('/servers?limit=1'), begun, _now())
 
     def rates(self) -> list[str]:
-        """Return the rates that the compute API says to be limited.
-
-        :returns: texts such as 'GET * 120 per MINUTE'.
-        """
+        """Return limits of the compute API, such as 'GET * 120 per MINUTE'."""
         limits = bodies.Body(self._compute.get('/limits', 'limits'),
                              'its limits', 'Nova')
         return [f"{limit.get('verb', str)} {rate.get('uri', str)} "
@@ -145,18 +134,12 @@ class CloudInfo:
             '/extensions', 'extensions', list)}
 
     def ports(self, server_id: str | None = None) -> list[Port]:
-        """Return ports of this project.
-
-        :param server_id: UUID of a server whose ports are meant; None for
-            those of all servers, and those that are free.
-        """
-        if server_id:
-            wanted = {'device_id': server_id}
-        else:
-            wanted = {'project_id': self._project_id} if (
-                self._project_id) else {}
+        """Return the ports of a server, or all of the project."""
+        key, value = (('device_id', server_id) if server_id else
+                      ('project_id', self._project_id))
         found = [bodies.Body(each, 'a port', 'Neutron') for each in (
-            self._network.get('/ports', 'ports', list, **wanted))]
+            self._network.get('/ports', 'ports', list,
+                              **{key: value} if value else {}))]
         # Routers and DHCP servers have ports, too.
         return [Port(each.get('id', str), each.get('mac_address', str).lower(),
                      each.find('port_security_enabled', bool))
@@ -165,11 +148,7 @@ class CloudInfo:
                 ).startswith('network:')]
 
     def network(self, reference: str) -> Network:
-        """Return a network.
-
-        :param reference: its UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
-        """
+        """Return a network, see :func:`ports.find_network`."""
         network_id = ports.find_network(self._network, reference)
         body = self._network.get(f'/networks/{network_id}', 'network')
         subnets = self._network.get('/subnets', 'subnets', list,
@@ -182,11 +161,7 @@ class CloudInfo:
                   if subnet.get('enable_dhcp')))
 
     def image(self, reference: str) -> dict:
-        """Return an image.
-
-        :param reference: its UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
-        """
+        """Return an image, see :func:`images.read`."""
         return images.read(self._image, reference)
 
     def image_usage(self) -> tuple[int, int | None] | None:
@@ -211,11 +186,7 @@ class CloudInfo:
                                 else found['limit'])
 
     def flavor(self, reference: str) -> flavors.Flavor:
-        """Return a flavor that the project may use.
-
-        :param reference: its identifier or name.
-        :raises: NotFound or another HostCloudError.
-        """
+        """Return a flavor, see :func:`flavors.find`."""
         return flavors.find(self._compute, reference)
 
     def tagged_servers(self, tag: str) -> list[servers.Server]:

@@ -89,7 +89,6 @@ class OutcomeUnknown(HostCloudError):
 # something. Their texts may hold what was sent.
 UNEXPECTED_FORM = (AttributeError, LookupError, TypeError, ValueError)
 
-
 # What may be over in a moment.
 PASSING = (ServerError, CloudUnreachable)
 # After these a server may not be what a plan was made for.

@@ -17,13 +17,10 @@ _ARCHITECTURE = 'HW_ARCH_'
 
 @dataclasses.dataclass(frozen=True)
 class Flavor:
-    """A flavor as a server has it.
+    """A flavor as a server has it: ``ram`` in MiB, ``disk`` in GiB.
 
-    :ivar name: name.
-    :ivar vcpus: number of virtual CPUs.
-    :ivar ram: memory in MiB.
-    :ivar disk: size of the root disk in GiB, unless that is a volume.
-    :ivar extra_specs: dict; empty where the cloud does not show them.
+    :ivar disk: size of the root disk, unless that is a volume.
+    :ivar extra_specs: empty where the cloud does not show them.
     """
 
     name: str | None
@@ -65,9 +62,8 @@ class Flavor:
 
 
 def within_server(body: bodies.Body) -> Flavor | None:
-    """Return the flavor that a server holds since microversion 2.47.
+    """Return the flavor that a server holds since microversion 2.47, or None.
 
-    :returns: None if it is only an identifier.
     :raises: ServerError if it has a wrong form.
     """
     return Flavor.from_body(body) if body.has('vcpus') else None

@@ -96,10 +96,7 @@ class Images:
         return image['id']
 
     def of_server(self, server: servers.Server) -> dict | None:
-        """Return the image that a server was made from.
-
-        :returns: None if it boots from a volume, or its image is gone.
-        """
+        """Return a server's image; None of a volume, or if it is gone."""
         if server.image_id is None or self._missing.get(server.image_id):
             return None
         image = self._known.get(server.image_id)
@@ -124,8 +121,7 @@ class Images:
 def firmware(properties: dict) -> str:
     """Return the boot mode that an image's properties ask for.
 
-    :returns: 'bios' or 'uefi'; without ``hw_firmware_type`` Nova boots BIOS
-        on the architectures that have it.
+    Without ``hw_firmware_type`` Nova boots BIOS where there is one.
     """
     wanted = properties.get('hw_firmware_type')
     if not wanted and architecture(properties) == _AARCH64:
@@ -193,9 +189,8 @@ def is_empty(image: dict) -> bool:
 
 
 def read(glance: service.Service, reference: str) -> dict:
-    """Return one image.
+    """Return one image by its UUID, or its name if it is unique.
 
-    :param reference: the image's UUID, or its name if it is unique.
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     if uuidutils.is_uuid_like(reference):
@@ -221,10 +216,7 @@ def read(glance: service.Service, reference: str) -> dict:
 
 def read_all(glance: service.Service, **filters: typing.Any
              ) -> abc.Iterator[dict]:
-    """Return all images with some properties.
-
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
+    """Return all images with some properties; raise a HostCloudError."""
     while True:
         answer = glance.get('/images', **filters)
         page = [_checked(image) for image in bodies.Body(
@@ -259,9 +251,8 @@ def check_rescue(image: dict) -> None:
 
 
 def check_rebuild(image: dict, boot_mode: str | None) -> None:
-    """Check that a server can be rebuilt from an image.
+    """Check that a server of a boot mode can be rebuilt from an image.
 
-    :param boot_mode: the server's, or None if it is not known.
     :raises: UnsuitableImage if it is not ready, or makes a machine of the
         other boot mode.
     """

@@ -26,10 +26,9 @@ class Keypairs:
         """Make a key pair, and delete it in the end.
 
         Nova takes the name of one of the user's key pairs and keeps a copy
-        with the server: the key pair is needed for that one request.
+        with the server: the key pair is needed for that one request. It is
+        named by the server: what a conductor that died has left is replaced.
 
-        :param server: the server that it is for and is named by: what a
-            conductor that died has left is replaced.
         :param public_key: as OpenSSH writes it; None for none.
         :returns: the key pair's name, as a context.
         :raises: BadRequest if it is not such a key, Forbidden if the user has

@@ -7,7 +7,6 @@ from openstack import connection as sdk_connection
 
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import connection as host_cloud_connection
-from quintupleo_power.host_cloud import service
 
 
 def access(connection: sdk_connection.Connection
@@ -24,13 +23,9 @@ def access(connection: sdk_connection.Connection
 
 
 def services(connection: sdk_connection.Connection
-             ) -> tuple[service.Service, service.Service, service.Service]:
-    """Return services of compute, images and block storage.
-
-    It sends nothing yet, and the last one may be missing in the cloud.
-    """
-    found = host_cloud_connection.services(access(connection))
-    return found.compute, found.image, found.volume
+             ) -> host_cloud_connection.Services:
+    """Return the services of a cloud that openstacksdk has entered."""
+    return host_cloud_connection.services(access(connection))
 
 
 def connect(access: host_cloud_connection.Access

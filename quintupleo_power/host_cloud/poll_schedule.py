@@ -24,21 +24,13 @@ class PollSchedule:
     SOONER = 0.9
 
     def __init__(self, longest: float):
-        """Start with no times.
-
-        :param longest: seconds between two polls at most.
-        """
+        """Start with no times, and at most so many seconds between polls."""
         self._longest = longest
         self._lock = threading.Lock()
         self._times: dict[str, collections.deque[float]] = {}
 
     def learn(self, name: str, seconds: float, polls: int) -> None:
-        """Remember how long an action took.
-
-        :param name: the name of the action.
-        :param seconds: the time from its begin to the poll that saw its end.
-        :param polls: how many polls that took.
-        """
+        """Remember the seconds to the poll, of so many, that saw the end."""
         with self._lock:
             times = self._times.setdefault(
                 name, collections.deque(maxlen=self.REMEMBERED))
@@ -48,10 +40,7 @@ class PollSchedule:
                     times[index] = min(known, seconds) * self.SOONER
 
     def pauses(self, name: str) -> abc.Iterator[float]:
-        """Return the pauses in seconds before each poll, without end.
-
-        :param name: the name of the action.
-        """
+        """Return the pauses in seconds before each poll of an action."""
         with self._lock:
             times = list(self._times.get(name, ()))
         usual = statistics.median_low(times) if times else None

@@ -37,13 +37,7 @@ IGNORED_MAC = 'fa'
 
 @dataclasses.dataclass(frozen=True)
 class Interface:
-    """A port of a server.
-
-    :ivar mac: MAC address in lower case.
-    :ivar network_id: UUID of its network.
-    :ivar port_id: UUID of the port.
-    :ivar addresses: its fixed IP addresses.
-    """
+    """A port of a server: MAC in lower case, UUIDs, fixed IP addresses."""
 
     mac: str
     network_id: str
@@ -67,10 +61,7 @@ class Interface:
 
 
 def is_ignored(mac: str) -> bool:
-    """Return whether agents pass over a card.
-
-    :param mac: its MAC address in lower case.
-    """
+    """Return whether agents pass over a card with a MAC in lower case."""
     return mac.startswith(IGNORED_MAC)
 
 
@@ -89,11 +80,7 @@ class Ports:
         self._cached = cached
 
     def find_network(self, reference: str) -> str:
-        """Return the UUID of a network.
-
-        :param reference: its UUID, or its name if it is unique.
-        :raises: NotFound, NotUnique or another HostCloudError.
-        """
+        """See :func:`find_network`."""
         return find_network(self._network, reference)
 
     def find_or_create(self, network_id: str, mac: str, name: str) -> str:
@@ -234,9 +221,8 @@ class Ports:
 
 
 def find_network(network: service.Service, reference: str) -> str:
-    """Return the UUID of a network.
+    """Return the UUID of a network by that, or by its name if it is unique.
 
-    :param reference: its UUID, or its name if it is unique.
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     key = 'id' if uuidutils.is_uuid_like(reference) else 'name'

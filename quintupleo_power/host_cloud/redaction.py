@@ -23,11 +23,7 @@ _OF_REBUILDS = re.compile(
 
 
 def clean(text: object, auth: plugin.BaseAuthPlugin | None = None) -> str:
-    """Return a text as one line of bounded length without secrets.
-
-    :param text: what a host cloud has a part in.
-    :param auth: the keystoneauth plugin whose secrets may be in it.
-    """
+    """Return a text as one line of bounded length without secrets."""
     text = ' '.join(without_secrets(str(text), auth).split())
     if len(text) > _LONGEST_TEXT:
         text = text[:_LONGEST_TEXT] + '...'

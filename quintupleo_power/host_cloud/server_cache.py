@@ -62,11 +62,7 @@ class ServerCache:
 
     def __init__(self, compute: service.Service,
                  described: capabilities.Capabilities | None = None):
-        """Read through a compute service.
-
-        :param described: what completes a server that was read; None to take
-            it as Nova shows it.
-        """
+        """Use a compute service, and what completes the servers it shows."""
         self._compute = compute
         self._capabilities = described
         self._lock = threading.RLock()
@@ -98,10 +94,7 @@ class ServerCache:
 
     def complete(self, server: servers.Server,
                  cached: bool = False) -> servers.Server:
-        """Return a server with what Nova does not show of it.
-
-        See :meth:`capabilities.Capabilities.complete`.
-        """
+        """See :meth:`capabilities.Capabilities.complete`."""
         return (self._capabilities.complete(server, cached)
                 if self._capabilities else server)
 
@@ -123,10 +116,7 @@ class ServerCache:
                 self._readers -= 1
 
     def get_cached(self, reference: str) -> servers.Server:
-        """Return a server as an earlier reading may show it.
-
-        That is at most ``[quintupleo]server_list_max_age`` seconds old.
-        """
+        """Return a server as of at most server_list_max_age seconds ago."""
         max_age = CONF[GROUP].server_list_max_age
         return self.complete(self._get_cached(reference, max_age),
                              cached=True)
@@ -287,10 +277,7 @@ class ServerCache:
         self._poll_took = self._polled_at - begun
 
     def _take_changes(self, since):
-        """Read the servers that have changed since a moment.
-
-        :param since: a ``time.monotonic`` value.
-        """
+        """Read what has changed since a ``time.monotonic`` value."""
         ahead = self._compute.clock_ahead
         skew = UNKNOWN_CLOCK_SKEW if ahead is None else CLOCK_SKEW
         moment = datetime.datetime.fromtimestamp(

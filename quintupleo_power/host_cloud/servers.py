@@ -20,12 +20,7 @@ from quintupleo_power import transitions
 class Server:
     """A Nova server as it was when it was read.
 
-    :ivar id: UUID.
-    :ivar name: name.
-    :ivar status: ``status``, the word that the clients show.
-    :ivar state: the :class:`quintupleo_power.transitions.ServerState`.
-    :ivar locked: whether somebody locked it.
-    :ivar locked_reason: why, if that was said.
+    :ivar status: the word that the clients show.
     :ivar network_first: whether it asks the network at each boot by itself;
         :class:`capabilities.Capabilities` finds out. None if that is not
         known.
@@ -73,7 +68,6 @@ class Server:
     def from_body(cls, body: dict, read_at: float) -> 'Server':
         """Return the server that a ``server`` object of Nova's API shows.
 
-        :param read_at: when the reading began, a ``time.monotonic`` value.
         :raises: ServerError if it is not what Nova's API reference says.
         """
         found = bodies.Body(body, 'a server', 'Nova')
@@ -129,9 +123,8 @@ def not_found(reference: str) -> errors.NotFound:
 
 
 def read(compute: service.Service, reference: str) -> Server:
-    """Return one server.
+    """Return one server by its UUID, or its name if it is unique.
 
-    :param reference: its UUID, or its name if it is unique.
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     begun = time.monotonic()
@@ -167,7 +160,6 @@ def read_pages(compute: service.Service, filters: dict | None = None
                ) -> abc.Iterator[list[Server]]:
     """Return servers of the project, newest first, a list for each request.
 
-    :param filters: what Nova is to choose by; None for all of them.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
     query = dict(filters or {})

@@ -45,11 +45,7 @@ class Service:
 
     def __init__(self, title: str, rest: adapter.Adapter,
                  newest_microversion: tuple[int, int] = NO_MICROVERSION):
-        """Wrap a keystoneauth adapter.
-
-        :param title: the host cloud's name in messages.
-        :param newest_microversion: for a service that has microversions.
-        """
+        """Wrap an adapter; the title is the cloud's name in messages."""
         self._title = title
         self._rest = rest
         self._newest = newest_microversion
@@ -100,7 +96,6 @@ class Service:
             **params: typing.Any) -> typing.Any:
         """Read, and return the decoded body or one of its members.
 
-        :param key: the member of the body that is wanted; None for all.
         :param kind: what it has to be, ``dict`` or ``list`` of dicts.
         :param params: the query.
         """
@@ -142,20 +137,14 @@ class Service:
             logged: bool = True) -> typing.Any:
         """Send a POST, and return a member of the decoded answer.
 
-        :param kind: what the member has to be.
-        :param logged: whether keystoneauth may log the request and the
-            answer, which it does at debug level.
+        :param logged: whether keystoneauth may log request and answer.
         """
         return self._decoded(
             self._request('POST', path, json=body, log=logged), key, kind)
 
     def post(self, path: str, body: dict,
              **options: typing.Any) -> str | None:
-        """Ask for an action, and return the identifier of the request.
-
-        :param options: ``microversion``, of a service whose requests have
-            none otherwise.
-        """
+        """Ask for an action, and return the identifier of the request."""
         answer = self._request('POST', path, json=body, **options)
         return answer.headers.get('x-openstack-request-id')
 

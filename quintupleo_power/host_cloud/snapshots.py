@@ -45,8 +45,7 @@ def title(name: str, server_id: str) -> str:
 class Snapshot:
     """A snapshot, as its image describes it.
 
-    :ivar id: UUID of the image.
-    :ivar server: UUID of the server.
+    :ivar id: UUID of the image; ``server`` is that of the server.
     :ivar created_at: when it was begun, as Glance writes it.
     :ivar is_image_ready: whether the image has its content.
     :ivar volumes: how many volumes it holds beside the disk.
@@ -108,10 +107,7 @@ class Snapshots:
             return None
 
     def all(self, **properties: str) -> list[Snapshot]:
-        """Return snapshots, complete or not, the oldest first.
-
-        :param properties: values that their images have.
-        """
+        """Return snapshots whose images have some properties, oldest first."""
         found = map(Snapshot.of_image,
                     images.read_all(self._image, **properties))
         return sorted(filter(None, found),
@@ -120,7 +116,6 @@ class Snapshots:
     def restored_from(self, server: servers.Server) -> str | None:
         """Return the name of the snapshot that a server was restored from.
 
-        :returns: None if its disk was made otherwise.
         :raises: NotFound if its image is gone.
         """
         if server.image_id is None:
@@ -156,10 +151,7 @@ class Snapshots:
         return snapshot
 
     def check(self, server: servers.Server, snapshot: Snapshot) -> None:
-        """Check that the volumes of a server can be brought back.
-
-        :raises: NotPossible if something stands in the way.
-        """
+        """Raise NotPossible if its volumes cannot be brought back."""
         for each in self._of_volumes(snapshot):
             self._require_own(each['volume_id'], server)
             self._require_latest(each)
@@ -204,10 +196,7 @@ class Snapshots:
 
     def body(self, server: servers.Server, name: str, **properties: str
              ) -> dict:
-        """Return the members of ``createImage`` that make a snapshot's image.
-
-        :param properties: further properties of the image.
-        """
+        """Return ``createImage`` of a snapshot, with further properties."""
         return {'name': title(name, server.id), 'metadata': {
             **properties, NAME: name, SERVER: server.id,
             VOLUMES: str(len(server.volume_ids))}}
@@ -285,10 +274,7 @@ class Snapshots:
             self._wait_volume(volume_id, 'in-use', deadline)
 
     def delete(self, snapshot: Snapshot) -> None:
-        """Delete a snapshot, complete or not.
-
-        :raises: HostCloudError if something of it stays.
-        """
+        """Delete a snapshot, complete or not; raise if something stays."""
         deadline = time.monotonic() + self.REMOVAL
         for each in self._of_volumes(snapshot):
             path = f'/snapshots/{each["id"]}'
@@ -347,10 +333,7 @@ class Snapshots:
 
     def _wait(self, path: str, key: str, status: str | None,
               deadline: float) -> None:
-        """Wait until a volume or a snapshot of one is in a state.
-
-        :param status: the state, None to wait until it is gone.
-        """
+        """Wait until a volume or its snapshot is in a state; None for gone."""
         while True:
             found = self._volume.get(path, key).get('status')
             if status is not None and found == status:

@@ -47,11 +47,9 @@ class BootImages:
 
     def create(self, node_id: str, ironic_id: str, boot_mode: str,
                path: str) -> str:
-        """Upload an ISO and return the UUID of its image.
+        """Upload a node's ISO for a boot mode; return the UUID of its image.
 
-        :param node_id: UUID of the node that it is for.
         :param ironic_id: identifier of the Ironic that has the node.
-        :param boot_mode: 'bios' or 'uefi'.
         """
         properties = dict(_BOOT_PROPERTIES)
         if boot_mode == images.UEFI:
@@ -203,10 +201,7 @@ class InstanceImages:
         return made
 
     def _goes_on(self, made, name, queued_since):
-        """Return whether who made an image is the one to upload it.
-
-        :param made: UUID of the image, which has no content.
-        """
+        """Return whether who made an image is the one to upload it."""
         while True:
             begun = [each for each in self._named(name)
                      if each['id'] == made or _is_whole(each)
@@ -227,9 +222,6 @@ class InstanceImages:
 
         Of a server's image Nova itself reads the properties again when it
         rescues the server, and releases before 2024.1 fail without it.
-
-        :param newest: the image that was made just now.
-        :param kept: how many of them may stay.
         """
         try:
             unused = 0

@@ -62,10 +62,7 @@ class Volumes:
         self._missing.drop(volume_ids)
 
     def first_disk(self, server: servers.Server) -> int | None:
-        """Return the size in GiB of the disk that comes first.
-
-        :returns: None if no volume is a disk that this project sees.
-        """
+        """Return the size in GiB of the first disk that is seen, or None."""
         found = []
         for volume_id in server.volume_ids:
             try:

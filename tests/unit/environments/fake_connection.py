@@ -15,6 +15,8 @@ import uuid
 from keystoneauth1 import session
 from openstack import exceptions
 
+from quintupleo_power.host_cloud import connection as host_connection
+
 PROJECT = uuid.uuid4().hex
 OTHER_PROJECT = uuid.uuid4().hex
 
@@ -70,7 +72,8 @@ class FakeConnection:
         self.has_trunks = trunks
         self.extensions = ['ip_allocation']
         self.deaf = False
-        self.services = (None, NoImages(), None)
+        self.services = host_connection.Services(
+            'The host cloud', None, NoImages(), None, None)
         self.session = session.Session()
         self._lock = threading.RLock()
         self._moments = itertools.count(1)
