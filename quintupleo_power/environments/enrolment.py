@@ -85,10 +85,7 @@ def capabilities(values):
 
 
 def root_device(bus, volume_id=None):
-    """Return the root device hint of a server.
-
-    :param bus: ``hw_disk_bus`` of its image, or None.
-    """
+    """Return the root device hint by ``hw_disk_bus`` of an image, or None."""
     if volume_id and bus in (None, 'virtio'):
         return {'serial': volume_id[:_SERIAL_LENGTH]}
     return {'name': _FIRST_DISKS.get(bus, '/dev/vda')}

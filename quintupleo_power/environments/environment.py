@@ -253,10 +253,7 @@ class Environments:
 
     @errors.translated()
     def restore(self, name, snapshot, start=False):
-        """Restore the disks of all servers, and leave these off.
-
-        :param start: whether to start those that ran at that moment.
-        """
+        """Restore the disks of all servers; start those that ran, or none."""
         self._store.require(name)
         resources = self._inventory.read(name)[name]
         self._snapshots.restore(name, snapshot, _servers(resources),

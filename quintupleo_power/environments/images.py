@@ -18,9 +18,8 @@ RESCUE = 'rescue'
 EMPTY = 'empty'
 NETWORK_FIRST = 'network-first'
 
-_ISO_MAGIC = b'CD001'
-_ISO_MAGIC_OFFSET = 32769
-
+# ISO 9660's mark, and where it is.
+_ISO_MAGIC = b'CD001', 32769
 # The bus of Nova's config drive. On q35 it would be SATA, for which kernels
 # that are made for clouds, such as Debian's, have no driver.
 _CDROM_PROPERTIES = {
@@ -59,7 +58,7 @@ def _read_iso(path):
         raise errors.EnvironmentsError(
             f'{path} cannot be read ({exc.strerror}): make the image with '
             'tools/build-ipxe-image first')
-    if not data.startswith(_ISO_MAGIC, _ISO_MAGIC_OFFSET):
+    if not data.startswith(*_ISO_MAGIC):
         raise errors.EnvironmentsError(
             f'{path} is not an ISO 9660 image: make one with '
             'tools/build-ipxe-image')
@@ -67,9 +66,8 @@ def _read_iso(path):
 
 
 def content(purpose, boot_mode, path=None):
-    """Return the :class:`Content` of an image.
+    """Return the :class:`Content` of an image, which may need an ISO.
 
-    :param path: the ISO, which an empty image does not need.
     :raises: EnvironmentsError if the file is missing or not an ISO.
     """
     properties = dict(images.BOOT_MODE_PROPERTIES[boot_mode])

@@ -130,10 +130,7 @@ class Inventory:
 
 
 def has_volumes(connection):
-    """Return whether the cloud has a block storage service.
-
-    :raises: one of errors.CLOUD_ERRORS if the catalog cannot be read.
-    """
+    """Return whether the cloud has block storage; may raise CLOUD_ERRORS."""
     try:
         return bool(connection.block_storage.get_endpoint())
     except (ks_exceptions.CatalogException,

@@ -11,9 +11,9 @@ from quintupleo_power import transitions
 
 # Most seconds between two reads of a server.
 _POLL_INTERVAL = 2.0
-# Seconds between two plans, and how many of them there are.
+# Each attempt comes so many seconds later after a failure than the last one.
 _INTERVAL = 1.0
-_PLANS = 5
+_ATTEMPTS = 5
 
 
 class Operations:
@@ -31,44 +31,38 @@ class Operations:
 
     def read(self, server_id):
         """Return a :class:`host_cloud.servers.Server` without a task."""
-        return self._act(server_id, lambda state: (), self._deadline())
+        return self._run(server_id, lambda state: ())
 
     def stop(self, server_id):
         """Bring a server to where a snapshot can be created; return it."""
-        return self._repeat(server_id, lambda state: transitions.plan(
+        return self._run(server_id, lambda state: transitions.plan(
             state, transitions.Request.SNAPSHOT,
             transitions.Device.DISK)[:-1])
 
     def run(self, server_id, request, argument=None,
             device=transitions.Device.DISK):
-        """Carry a request out, and return the server.
+        """Carry a request out, booting from a device; return the server.
 
         :param argument: see :meth:`host_cloud.actions.Actions.send`.
-        :param device: the :class:`transitions.Device` to boot from.
         """
-        return self._repeat(
+        return self._run(
             server_id, lambda state: transitions.plan(state, request, device),
             argument)
 
-    def _repeat(self, server_id, plan, argument=None):
-        deadline = self._deadline()
-        for number in range(_PLANS):
+    def _run(self, server_id, plan, argument=None):
+        """Run the actions that a plan has for a server's state."""
+        deadline = time.monotonic() + self._timeout
+        for number in range(_ATTEMPTS):
             try:
-                return self._act(server_id, plan, deadline, argument)
+                server = self._actions.settle(
+                    servers.read(self._compute, server_id), deadline)
+                for action in plan(server.state):
+                    server = self._actions.run(server, action, deadline,
+                                               argument)
+                return server
             except errors.PLAN_AGAIN as exc:
                 pause = max(_INTERVAL * number, exc.retry_after)
-                if (number == _PLANS - 1
+                if (number == _ATTEMPTS - 1
                         or time.monotonic() + pause >= deadline):
                     raise
             time.sleep(pause)
-
-    def _deadline(self):
-        return time.monotonic() + self._timeout
-
-    def _act(self, server_id, plan, deadline, argument=None):
-        """Run the actions that a plan has for a server's state."""
-        server = self._actions.settle(
-            servers.read(self._compute, server_id), deadline)
-        for action in plan(server.state):
-            server = self._actions.run(server, action, deadline, argument)
-        return server

@@ -23,7 +23,6 @@ class Progress:
         self._totals = {}
         self._done = collections.Counter()
         self._verb = ''
-        self._width = 0
 
     def begin(self, verb, totals):
         """Begin a part of the work, such as 'making', with its totals."""
@@ -42,20 +41,17 @@ class Progress:
     def note(self, sentence):
         """Show a line that stays."""
         with self._lock:
-            self._clear()
-            self._stream.write(f'{sentence}\n')
-            self._stream.flush()
+            self._write(f'{sentence}\n')
 
     def end(self):
         """Leave the terminal as it was."""
         with self._lock:
-            self._clear()
-            self._stream.flush()
+            self._write('')
 
-    def _clear(self):
-        if self._terminal and self._width:
-            self._stream.write('\r' + ' ' * self._width + '\r')
-            self._width = 0
+    def _write(self, text):
+        # Erases the line that changes.
+        self._stream.write(('\r\x1b[K' if self._terminal else '') + text)
+        self._stream.flush()
 
     def _show(self, force):
         now = time.monotonic()
@@ -67,12 +63,6 @@ class Progress:
                            for what, total in self._totals.items())
         seconds = int(now - self._began)
         line = f'{self._verb}: {counts} ({seconds // 60}:{seconds % 60:02})'
-        if self._terminal:
-            self._clear()
-            # A line that wraps could not be cleared.
-            line = line[:shutil.get_terminal_size().columns - 1]
-            self._width = len(line)
-            self._stream.write(line)
-        else:
-            self._stream.write(f'{line}\n')
-        self._stream.flush()
+        # A line that wraps could not be erased.
+        self._write(line[:shutil.get_terminal_size().columns - 1]
+                    if self._terminal else f'{line}\n')

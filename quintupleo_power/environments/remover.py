@@ -47,11 +47,9 @@ class Remover:
     def remove(self, resources, progress, timeout=None):
         """Remove resources, or raise a line for each that could not be.
 
-        :param timeout: seconds for which one resource in use is tried again,
-            if fewer than this object has.
+        :param timeout: fewer seconds for which one in use is tried again.
         """
-        timeout = min(self._timeout if timeout is None else timeout,
-                      self._timeout)
+        timeout = min(self._timeout, timeout or self._timeout)
         progress.begin('removing', collections.Counter(
             plan.TITLES[each.kind] for each in resources))
         problems = []

@@ -9,6 +9,7 @@ from openstack import exceptions
 import tenacity
 
 from quintupleo_power.environments import errors
+from quintupleo_power.host_cloud import answers
 
 CONCURRENCY = 10
 # Seconds for which one request is tried again.
@@ -82,29 +83,23 @@ class Retrier:
     def retry_on(self, exception_types, timeout, function, *args):
         """Call a function again while it raises errors of some types."""
         return self._retrying(
-            tenacity.retry_if_exception_type(exception_types), timeout)(
-                function, *args)
+            tenacity.retry_if_exception_type(exception_types), timeout,
+            tenacity.wait_fixed(INTERVAL))(function, *args)
 
     def poll(self, read, is_done, timeout, interval=None):
-        """Read something until it is done.
-
-        :param is_done: function of what was read.
-        :param interval: seconds between two reads, by default INTERVAL.
-        :returns: what was read last, done or not.
-        """
+        """Read something until it is done; return what was read last."""
         try:
             return self._retrying(
                 tenacity.retry_if_not_result(is_done), timeout,
-                None if interval is None else tenacity.wait_fixed(interval)
+                tenacity.wait_fixed(INTERVAL if interval is None else interval)
                 )(read)
         except tenacity.RetryError as exc:
             return exc.last_attempt.result()
 
-    def _retrying(self, condition, timeout, wait=None):
+    def _retrying(self, condition, timeout, wait):
         return tenacity.Retrying(
-            retry=condition, wait=wait or tenacity.wait_fixed(INTERVAL),
-            stop=tenacity.stop_after_delay(timeout), sleep=self.sleep,
-            reraise=True)
+            retry=condition, stop=tenacity.stop_after_delay(timeout),
+            wait=wait, sleep=self.sleep, reraise=True)
 
     def _retrying_requests(self):
         return self._retrying(tenacity.retry_if_exception(_is_retriable),
@@ -128,17 +123,12 @@ class Retrier:
 def _is_retriable(exc):
     if not isinstance(exc, errors.CLOUD_ERRORS):
         return False
-    code = errors.status(exc)
-    if code is None:
-        return isinstance(exc, _NO_RESPONSE)
-    return code in _STATUS_CODES
+    return (isinstance(exc, _NO_RESPONSE) if errors.status(exc) is None
+            else errors.status(exc) in _STATUS_CODES)
 
 
 def _retry_after(exc):
     """Return the seconds for which the cloud asks for no request."""
     response = getattr(exc, 'response', None)
-    headers = getattr(response, 'headers', None) or {}
-    try:
-        return min(60.0, max(0.0, float(headers.get('Retry-After', 1))))
-    except ValueError:
-        return 1.0
+    asked = 0 if response is None else answers.retry_after(response)
+    return min(60.0, asked or 1.0)

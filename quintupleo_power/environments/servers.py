@@ -2,7 +2,6 @@
 """Creates the volumes, server groups and servers of an environment."""
 
 import base64
-import threading
 import time
 
 from openstack import exceptions
@@ -11,6 +10,7 @@ from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import retry
+from quintupleo_power.host_cloud import shared_call
 
 
 class Servers:
@@ -30,9 +30,9 @@ class Servers:
         self._name = stored.name
         self._user_data = stored.definition.user_data
         # One list of servers serves all threads.
-        self._lock = threading.Lock()
+        self._list = shared_call.SharedCall(self._read_list,
+                                            'quintupleo-servers')
         self._listed_at = 0.0
-        self._servers = {}
 
     def create(self, item, created):
         """Create a resource, as :meth:`networking.Networking.create`."""
@@ -139,8 +139,8 @@ class Servers:
                     or server.status in states and not server.task_state)
 
         # The list of all servers has its own interval.
-        server = self._retrier.poll(lambda: self._get(server_id), is_done,
-                                    self._timeout, interval=0)
+        server = self._retrier.poll(lambda: self._list().get(server_id),
+                                    is_done, self._timeout, interval=0)
         if server is None:
             raise errors.EnvironmentsError(
                 f'Server {server_id} was removed by somebody else; create '
@@ -153,19 +153,13 @@ class Servers:
             raise self._not_built(server)
         return server
 
-    def _get(self, server_id):
-        """Return a server, or None, by a list that began after the call."""
-        called = time.monotonic()
-        with self._lock:
-            if self._listed_at <= called:
-                self._retrier.sleep(
-                    self._listed_at + retry.INTERVAL - time.monotonic())
-                begun = time.monotonic()
-                self._servers = self._retrier.call(lambda: {
-                    server.id: server for server in self._nova.servers(
-                        tags=ownership.tag(self._name))})
-                self._listed_at = begun
-            return self._servers.get(server_id)
+    def _read_list(self):
+        """Return the servers by UUID, an interval after the last list."""
+        self._retrier.sleep(
+            self._listed_at + retry.INTERVAL - time.monotonic())
+        self._listed_at = time.monotonic()
+        return {server.id: server for server in self._retrier.read_all(
+            self._nova.servers, tags=ownership.tag(self._name))}
 
     def _not_built(self, server):
         fault = self._retrier.call(

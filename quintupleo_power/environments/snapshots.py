@@ -172,10 +172,7 @@ class EnvironmentSnapshots:
         return False
 
     def restore(self, environment, name, servers, start=False):
-        """Restore an environment's servers from a snapshot, switched off.
-
-        :param start: whether to start those that ran at that moment.
-        """
+        """Restore servers from a snapshot; start those that ran, or none."""
         snapshots = self._require(environment, name).snapshots
         by_key = {each.key: each for each in servers}
         missing = sorted(set(snapshots) - set(by_key))
@@ -261,10 +258,9 @@ class EnvironmentSnapshots:
                          function, title)
 
     def _run(self, names, function, title=None):
-        """Call a function with several arguments at the same time.
+        """Call a function with all arguments at once; return its results.
 
         :param names: dict of the arguments' names in errors.
-        :returns: dict of the results by argument.
         """
         results = {}
 
