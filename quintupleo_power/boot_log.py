@@ -2,32 +2,22 @@
 """The console log of a machine, kept when Ironic fails at something with it.
 
 It goes where Ironic puts the logs of its ramdisk, once for each failure.
-libvirt empties a console log when it starts a guest, so it has to be read
-before the driver's next action. What tells that something has failed, read in
-Ironic 24.1 and 39:
+libvirt empties a console log when it starts a guest, so it is read before the
+driver's next action: in a failed provision state, and when a node comes from
+one, as Nova has it undeployed as soon as its deployment has failed.
 
-* The provision state. A timeout or an abort comes to it before anything else
-  is done (``task_manager.TaskManager.process_event``), and a deployment
-  before ``deploy_utils.set_failed_state`` powers the machine off.
-* The provision state that the node has just come from. Nova, for one, has a
-  node undeployed as soon as its deployment has failed.
-* An exception that is being handled. ``conductor.utils`` powers a machine
-  off in ``cleaning_error_handler``, ``rescuing_error_handler`` and the like,
-  and ``inspector.interface`` when a hook of an inspection raises, before they
-  change the provision state, and are called where an exception was caught.
-* The node's fault, which a step of a cleaning or service that ran leaves.
-
-A failure that no action follows is found by the power interface's periodic
-task.
+Where a cleaning, inspection, rescue or service fails, Ironic powers the
+machine off before it changes the state (``conductor.utils`` and
+``drivers.modules.inspector.interface``, 24.1 to 39). The log is held then, and
+kept if the state becomes a failed one. That, and a failure that no action
+follows, is found by the next request or the power interface's periodic task.
 """
 
 import base64
 import io
-import sys
 import tarfile
 import time
 
-from ironic.common import faults
 from ironic.common import states
 from ironic.drivers import utils as driver_utils
 from oslo_config import cfg
@@ -36,15 +26,14 @@ from oslo_utils import timeutils
 
 from quintupleo_power import compat
 from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.node import internal_info
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 
-# The failure whose log was kept: the moment at which the node came into its
-# provision state, or the one that it is about to come into.
+# The failure whose log was kept: when the node came into its provision state.
 KEY = internal_info.BOOT_LOG
-NEXT = 'next'
 
 # Seconds after a failure in which the periodic task looks for its log.
 SOUGHT_FOR = 900
@@ -57,22 +46,17 @@ FAILED = {
     states.RESCUEFAIL: 'rescue',
     states.SERVICEFAIL: 'service',
 }
-# What is under way in a state in which it may have failed already.
-_UNDER_WAY = {
-    states.CLEANING: 'cleaning',
-    states.CLEANWAIT: 'cleaning',
-    states.INSPECTING: 'inspect',
-    states.INSPECTWAIT: 'inspect',
-    states.RESCUING: 'rescue',
-    states.RESCUEWAIT: 'rescue',
-    states.SERVICING: 'service',
-    states.SERVICEWAIT: 'service',
-}
-_FAULTS = (faults.CLEAN_FAILURE, faults.SERVICE_FAILURE)
+# Where what is under way may have failed already.
+_UNDER_WAY = frozenset((
+    states.CLEANING, states.CLEANWAIT, states.INSPECTING, states.INSPECTWAIT,
+    states.RESCUING, states.RESCUEWAIT, states.SERVICING, states.SERVICEWAIT))
+
+# Packed logs that were read there, by node.
+_held = cache.Cache(SOUGHT_FOR)
 
 
 def before_power_request(task, power_state):
-    """Keep the console log if the request comes after a failure.
+    """Keep or hold the console log if something has or may have failed.
 
     The request goes on whatever happens here.
 
@@ -80,32 +64,24 @@ def before_power_request(task, power_state):
         not saved, which the request does.
     :param power_state: what is asked for, of :mod:`ironic.common.states`.
     """
-    node = task.node
+    node, mark = task.node, _moment(task.node)
     kept = node.driver_internal_info.get(KEY)
-    state, mark = node.provision_state, _moment(node)
-    previous = compat.previous_provision_state(task)
-    if state in FAILED:
-        activity, is_kept = FAILED[state], kept in (NEXT, mark)
-    elif previous in FAILED:
-        # Nothing was powered on or off since, or this would be forgotten.
-        activity, is_kept = FAILED[previous], kept is not None
-    elif _is_failing(node, power_state):
-        activity, mark, is_kept = _UNDER_WAY[state], NEXT, kept == NEXT
+    if node.provision_state in FAILED:
+        failed, is_kept = node.provision_state, kept == mark
     else:
-        if kept is not None:
-            node.del_driver_internal_info(KEY)
+        # Nothing was powered on or off since, or this would be forgotten.
+        failed = compat.previous_provision_state(task)
+        is_kept = kept is not None
+    if failed in FAILED:
+        if not is_kept:
+            _keep(node, FAILED[failed])
+        node.set_driver_internal_info(KEY, mark)
         return
-    if not is_kept:
-        _keep(node, activity)
-    node.set_driver_internal_info(KEY, mark)
-
-
-def _is_failing(node, power_state):
-    if node.provision_state not in _UNDER_WAY:
-        return False
-    # A fault also stays with a node that is cleaned again in maintenance.
-    return sys.exc_info()[0] is not None or (
-        node.fault in _FAULTS and power_state == states.POWER_OFF)
+    if kept is not None:
+        node.del_driver_internal_info(KEY)
+    _held.drop(node.uuid)
+    if power_state == states.POWER_OFF and node.provision_state in _UNDER_WAY:
+        _hold(node)
 
 
 def is_missing(node):
@@ -121,8 +97,7 @@ def is_missing(node):
             and node.provision_updated_at is not None
             and not timeutils.is_older_than(node.provision_updated_at,
                                             SOUGHT_FOR)
-            and (node.driver_internal_info or {}).get(KEY) not in (
-                NEXT, _moment(node)))
+            and (node.driver_internal_info or {}).get(KEY) != _moment(node))
 
 
 def keep_missing(task):
@@ -148,24 +123,37 @@ def _moment(node):
     return timeutils.normalize_time(moment).isoformat() if moment else ''
 
 
+def _hold(node):
+    """Read the console log of a node before it may be lost."""
+    if CONF.agent.deploy_logs_collect == 'never':
+        return
+    try:
+        _held.put(node.uuid, _read(node))
+    except Exception as exc:  # noqa: BLE001 a request must not fail by it
+        LOG.debug('The console log of node %(node)s cannot be read before '
+                  'its power off: %(reason)s',
+                  {'node': node.uuid, 'reason': exc})
+
+
 def _keep(node, activity):
-    """Read and store the console log of a node, if it has one.
+    """Store the console log of a node, if it has one.
 
     :returns: whether that is done.
     """
     if CONF.agent.deploy_logs_collect == 'never':
         return True
     try:
-        text = _read(node)
-        if not text:
+        packed = _held.get(node.uuid) or _read(node)
+        if not packed:
             return True
-        driver_utils.store_ramdisk_logs(node, _archive(text),
+        driver_utils.store_ramdisk_logs(node, packed,
                                         label=f'{activity}-console')
     except Exception as exc:  # noqa: BLE001 a request must not fail by it
         LOG.warning('The console log of node %(node)s is not kept with the '
                     'logs of its failed %(activity)s: %(reason)s',
                     {'node': node.uuid, 'activity': activity, 'reason': exc})
         return False
+    _held.drop(node.uuid)
     LOG.info('The console log of node %(node)s is kept with the logs of its '
              'failed %(activity)s',
              {'node': node.uuid, 'activity': activity})
@@ -173,14 +161,16 @@ def _keep(node, activity):
 
 
 def _read(node):
+    """Return the console log of a node, packed; None if it is empty."""
     with exceptions.host_cloud(node) as (info, host):
-        return host.consoles.log(host.servers.get(info.server))
+        text = host.consoles.log(host.servers.get(info.server))
+    return _archive(text) if text else None
 
 
 def _archive(text):
-    """Pack a log in the form that Ironic's ramdisk sends its own in.
+    """Return a log in the form that Ironic's ramdisk sends its own in.
 
-    :returns: a tar archive, compressed by gzip and encoded in base64.
+    That is a tar archive, compressed by gzip and encoded in base64.
     """
     content = text.encode(errors='backslashreplace')
     member = tarfile.TarInfo('console.log')

@@ -11,7 +11,6 @@ from unittest import mock
 import fixtures
 import futurist
 from ironic.common import exception
-from ironic.common import faults
 from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers.modules import deploy_utils
@@ -25,7 +24,7 @@ from tests.unit import base
 from tests.unit import nova_model
 
 PANIC = '[    1.337] Kernel panic - not syncing: VFS: Unable to mount root fs'
-OFF, ON, REBOOT = states.POWER_OFF, states.POWER_ON, states.REBOOT
+OFF, ON = states.POWER_OFF, states.POWER_ON
 
 
 class BootLogTestCase(base.DriverTestCase):
@@ -42,6 +41,7 @@ class BootLogTestCase(base.DriverTestCase):
         self.set_server('rescued', nova_model.RUNNING)
         self.server.console_log = PANIC
         # As Ironic saves a node that is created by its API.
+        self.addCleanup(boot_log._held.clear)
         self.node.power_interface = 'quintupleo'
         self.node.network_interface = 'noop'
         self.node.save()
@@ -97,6 +97,15 @@ class BootLogTestCase(base.DriverTestCase):
         posts = [body for body in self.host_cloud.bodies
                  if body and 'auth' not in body]
         self.assertIn('getConsoleOutput', posts[0])
+
+    def assert_held(self, label):
+        """Check that what was read before a power off is kept by and by."""
+        self.assertEqual([], self.kept())
+        self.server.console_log = 'Nothing of the failure'
+        self.assertTrue(self.run_periodic())
+        self.assert_kept(label)
+        self.assert_kept_before('unrescue', 'stop')
+        self.assertFalse(self.run_periodic())
 
     def run_periodic(self):
         """Run the periodic task as a conductor does."""
@@ -178,9 +187,7 @@ class CleaningTestCase(BootLogTestCase):
             except exception.NodeCleaningFailure:
                 conductor_utils.cleaning_error_handler(task, 'No')
         self.assertEqual(states.CLEANFAIL, self.node_now().provision_state)
-        self.assert_kept('cleaning-console')
-        self.assert_kept_before('unrescue', 'stop')
-        self.assertFalse(self.run_periodic())
+        self.assert_held('cleaning-console')
 
     def test_step_that_failed_leaves_the_machine_on(self):
         self.put(states.CLEANWAIT, clean_step={'step': 'erase_devices'})
@@ -197,15 +204,7 @@ class CleaningTestCase(BootLogTestCase):
         self.put(states.CLEANWAIT, clean_step={'step': 'erase_devices'})
         with self.acquire() as task:
             conductor_utils.cleaning_error_handler(task, 'No')
-        self.assert_kept('cleaning-console')
-        self.assert_kept_before('unrescue', 'stop')
-        self.assertFalse(self.run_periodic())
-
-    def test_cleaning_anew_under_the_old_fault(self):
-        self.put(states.CLEANING, fault=faults.CLEAN_FAILURE)
-        with self.acquire() as task:
-            task.driver.power.reboot(task)
-        self.assert_kept()
+        self.assert_held('cleaning-console')
 
 
 class OtherActivitiesTestCase(BootLogTestCase):
@@ -219,9 +218,14 @@ class OtherActivitiesTestCase(BootLogTestCase):
             except exception.HardwareInspectionFailure:
                 inspector.inspection_error_handler(task, 'No')
         self.assertEqual(states.INSPECTFAIL, self.node_now().provision_state)
-        self.assert_kept('inspect-console')
-        self.assert_kept_before('unrescue', 'stop')
-        self.assertFalse(self.run_periodic())
+        self.assert_held('inspect-console')
+
+    def test_inspection_that_is_aborted(self):
+        self.put(states.INSPECTWAIT)
+        with self.acquire() as task:
+            task.driver.power.set_power_state(task, OFF)
+            task.process_event('abort')
+        self.assert_held('inspect-console')
 
     def test_inspection_that_timed_out(self):
         self.put(states.INSPECTWAIT)
@@ -238,9 +242,7 @@ class OtherActivitiesTestCase(BootLogTestCase):
             except exception.InstanceRescueFailure:
                 conductor_utils.rescuing_error_handler(task, 'No')
         self.assertEqual(states.RESCUEFAIL, self.node_now().provision_state)
-        self.assert_kept('rescue-console')
-        self.assert_kept_before('unrescue', 'stop')
-        self.assertFalse(self.run_periodic())
+        self.assert_held('rescue-console')
 
     def test_rescue_that_timed_out(self):
         self.put(states.RESCUEWAIT)
@@ -253,8 +255,7 @@ class OtherActivitiesTestCase(BootLogTestCase):
         with self.acquire() as task:
             conductor_utils.servicing_error_handler(task, 'No')
         self.assertEqual(states.SERVICEFAIL, self.node_now().provision_state)
-        self.assert_kept('service-console')
-        self.assert_kept_before('unrescue', 'stop')
+        self.assert_held('service-console')
 
 
 class NothingFailedTestCase(BootLogTestCase):
@@ -266,7 +267,7 @@ class NothingFailedTestCase(BootLogTestCase):
                       states.RESCUING, states.SERVICING, states.ADOPTFAIL):
             self.put(state)
             with self.acquire() as task:
-                for target in (OFF, ON, states.SOFT_REBOOT):
+                for target in (ON, states.SOFT_REBOOT):
                     task.driver.power.set_power_state(task, target)
                 task.driver.power.reboot(task)
                 task.node.save()
@@ -278,16 +279,26 @@ class NothingFailedTestCase(BootLogTestCase):
         with self.acquire() as task:
             task.driver.deploy.tear_down_cleaning(task)
         self.assertEqual(['unrescue', 'stop'], self.host_cloud.sent)
-        self.assert_kept()
+        self.assertEqual([], self.kept())
 
-    def test_exception_in_a_state_in_which_nothing_is_under_way(self):
-        self.put(states.ACTIVE)
+    def test_log_of_a_cleaning_is_not_that_of_a_later_failure(self):
+        self.put(states.CLEANING)
         with self.acquire() as task:
-            try:
-                raise exception.NodeLocked(node='-', host='-')
-            except exception.NodeLocked:
-                task.driver.power.reboot(task)
-        self.assert_kept()
+            task.driver.deploy.tear_down_cleaning(task)
+            task.driver.power.set_power_state(task, ON)
+            task.node.save()
+        self.server.console_log = 'Of the deployment'
+        self.put(states.DEPLOYFAIL)
+        self.run_periodic()
+        self.assertEqual([('deploy-console', 'Of the deployment')],
+                         self.kept())
+
+    def test_host_cloud_that_fails_before_a_power_off(self):
+        self.host_cloud.fail('POST', '/action$', 503)
+        self.put(states.CLEANING)
+        with self.acquire() as task:
+            task.driver.power.set_power_state(task, OFF)
+        self.assertEqual(['unrescue', 'stop'], self.host_cloud.sent)
 
 
 class OnceTestCase(BootLogTestCase):
@@ -325,20 +336,6 @@ class OnceTestCase(BootLogTestCase):
         self.run_periodic()
         self.put(states.DEPLOYWAIT)
         self.put(states.DEPLOYFAIL)
-        self.run_periodic()
-        self.assertEqual(2, self.read())
-
-    def test_failure_that_was_seen_coming_is_forgotten_by_the_next_boot(self):
-        self.put(states.CLEANING, fault=faults.CLEAN_FAILURE)
-        self.power(OFF)
-        self.put(states.CLEANFAIL)
-        self.assertFalse(self.run_periodic())
-        self.power(ON)
-        self.assertEqual(1, self.read())
-        self.put(states.CLEANING, fault=None)
-        self.power(REBOOT)
-        self.assertNotIn(boot_log.KEY, self.node.driver_internal_info)
-        self.put(states.CLEANFAIL)
         self.run_periodic()
         self.assertEqual(2, self.read())
 
