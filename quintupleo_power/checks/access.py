@@ -113,21 +113,19 @@ def _judge_rates(rates):
 
 def _judge_clocks(skews):
     # Seconds that each service is ahead, None where it does not say.
-    reported = {whose: skew for whose, skew in skews.items()
-             if skew is not None}
+    reported = [(skew, whose) for whose, skew in skews.items()
+                if skew is not None]
     if not reported:
         return results.warned(
             'the services do not report the time', 'compare the clocks of '
             'both sides, as tokens and lists of changes go by them')
-    whose = max(reported, key=lambda each: abs(reported[each]))
-    skew = reported[whose]
-    found = '%s is %.0f s %s' % (whose, abs(skew),
-                                 'ahead' if skew > 0 else 'behind')
+    skew, whose = max(reported, key=lambda each: abs(each[0]))
     if abs(skew) <= _SKEW:
         # Dates are of whole seconds.
-        return results.passed('agree within %d s' % max(1, round(abs(skew))))
+        return results.passed(f'agree within {max(1, round(abs(skew)))} s')
     return results.warned(
-        f'{found}: tokens are used when they have run out',
+        f'{whose} is {abs(skew):.0f} s {"ahead" if skew > 0 else "behind"}: '
+        'tokens are used when they have run out',
         'let NTP set the clock of this machine, and tell the operator of the '
         'host cloud if it is theirs')
 

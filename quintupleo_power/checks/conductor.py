@@ -38,9 +38,7 @@ def usual_files() -> list[str]:
 def load(files: list[str]) -> cfg.ConfigOpts:
     """Read a conductor's configuration, and make the driver's code use it.
 
-    Ironic itself need not be installed.
-
-    :raises: ConfigurationError
+    Ironic itself need not be installed. May raise ConfigurationError.
     """
     try:
         cfg.CONF([], default_config_files=files, default_config_dirs=[])

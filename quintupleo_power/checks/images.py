@@ -110,9 +110,8 @@ def _judge_shutdown(read):
     found, action_timeout = read
     if not found:
         return results.skipped('needs an empty image')
-    slow = {_title(image): shutdown(image.get('os_shutdown_timeout'))
-            for image in found}
-    slow = {title: seconds for title, seconds in slow.items() if seconds}
+    slow = {_title(image): seconds for image in found
+            if (seconds := shutdown(image.get('os_shutdown_timeout')))}
     if not slow:
         return results.passed('os_shutdown_timeout=0: a power off is a cut')
     seconds = max(slow.values())
@@ -129,11 +128,7 @@ def _judge_shutdown(read):
 
 
 def shutdown(value: Any) -> int:
-    """Return for how many seconds Nova waits for a guest to shut down.
-
-    :param value: ``os_shutdown_timeout`` of its image; Nova's default is
-        used where it is not a number.
-    """
+    """Return the seconds of an ``os_shutdown_timeout``, or Nova's default."""
     try:
         return int(value)
     except (TypeError, ValueError):

@@ -29,7 +29,6 @@ skipped = functools.partial(Verdict, SKIPPED)
 class Check:
     """One thing to check.
 
-    :ivar name: its name, which the checks that need it use.
     :ivar read: function that reads it; it gets what the checks before have
         read, by their names.
     :ivar judge: function from what was read to a verdict.

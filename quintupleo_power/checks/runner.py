@@ -73,10 +73,9 @@ def run(target: clouds.Cloud | clouds.NoCloud, wishes: argparse.Namespace,
 
 
 def run_checks(checks: abc.Iterable[results.Check], facts: dict) -> Verdicts:
-    """Make checks; a check that fails skips those that need it.
+    """Return the verdicts of checks; one that fails skips who needs it.
 
     :param facts: gets what was read, by the checks' names.
-    :returns: the verdicts, with the checks' names.
     """
     lacking = set()
     for check in checks:
@@ -126,20 +125,16 @@ def _checks(target, wishes, settings, trial, facts):
     for reference in wishes.servers:
         yield from servers.checks(project, target.host, reference)
     for name in wishes.environments:
-        check = _environment_check(project, name)
+        check = results.Check(
+            f'environment {name}', lambda facts, name=name:
+            project.tagged_servers(ownership.tag(name)), _judge_environment,
+            (access.COMPUTE,))
         yield check
         for server in facts.get(check.name, ()):
             yield from servers.checks(project, target.host, server.id,
                                       server.name)
     if trial:
         yield trial.removal()
-
-
-def _environment_check(project, name):
-    return results.Check(
-        f'environment {name}',
-        lambda facts: project.tagged_servers(ownership.tag(name)),
-        _judge_environment, (access.COMPUTE,))
 
 
 def _judge_environment(found):

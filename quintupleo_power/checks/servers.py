@@ -28,10 +28,9 @@ _ANOTHER_PORT = ('make a port with --mac-address 52:54:00:... and '
 
 def checks(project: cloud_info.CloudInfo, host: cloud.HostCloud,
            reference: str, title: str | None = None) -> list[results.Check]:
-    """Return the checks of a server.
+    """Return the checks of a server by its UUID or name.
 
-    :param reference: the server's UUID or name.
-    :param title: the server's name in the results, instead of the reference.
+    :param title: the server's name in the results, instead of that.
     """
     name = f'server {title or reference}'
     need = (name,)

@@ -45,7 +45,7 @@ class Trial:
                  shown: progress.Progress,
                  timeout: float = environment.TIMEOUT):
         """Prepare to wait so many seconds for each thing; make nothing."""
-        self.name = f'quintupleo-check-{secrets.token_hex(4)}'
+        self.name = name = f'quintupleo-check-{secrets.token_hex(4)}'
         self._connection = target.connection
         self._host = target.host
         self._flavor = flavor
@@ -53,6 +53,7 @@ class Trial:
         self._timeout = timeout
         self._operations = operations.Operations(target.compute, timeout)
         self._may_be_there = False
+        self._advice = f'run "openstack quintupleo environment delete {name}"'
 
     def __enter__(self):
         """Make nothing yet."""
@@ -107,11 +108,6 @@ class Trial:
         if left:
             return results.failed(left, self._advice)
         return results.passed('nothing is left of it')
-
-    @property
-    def _advice(self):
-        return ('run "openstack quintupleo environment delete '
-                f'{self.name}"')
 
     def _environments(self):
         # One that was interrupted sends no request any more.

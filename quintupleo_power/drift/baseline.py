@@ -39,7 +39,7 @@ _MAX_AGE = 86400.0
 _reported = cache.Cache(_MAX_AGE)
 
 # What does not change any more: by launch of a server, Nova's record of
-# actions, and the snapshot that the server was restored from.
+# actions, and the snapshot that the server was restored from, '' for none.
 _actions = cache.Cache(_MAX_AGE)
 _snapshots = cache.Cache(_MAX_AGE)
 
@@ -70,10 +70,7 @@ def check_before_action(node: objects.Node, host: cloud.HostCloud,
 
 
 def forget_device(node: objects.Node) -> None:
-    """Forget what the server was booted from, which is about to change.
-
-    :param node: the node, locked; is not saved.
-    """
+    """Forget what the server was booted from, which is about to change."""
     kept = _get(node)
     if kept and kept.device:
         _set(node, dataclasses.replace(kept, device=None))
@@ -99,7 +96,6 @@ def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
          server: servers.Server) -> compare.Difference | None:
     """Return what is not as Ironic left it, where Ironic only asks.
 
-    :param info: the node's :class:`driver_info.DriverInfo`.
     :param server: the server, as read a few seconds ago at most.
     :returns: None, too, if the host cloud cannot be asked now: then the next
         comparison finds it.
@@ -134,8 +130,8 @@ def find_in(node: objects.Node, host: cloud.HostCloud,
     if kept is None:
         return None
     return compare.find(kept, server, is_deployed(node),
-                        lambda: _read_actions(node, host, kept, server),
-                        lambda: _read_snapshot(node, host, server))
+                        lambda: _read_actions(host, kept, server),
+                        lambda: _read_snapshot(host, server))
 
 
 def report(node: objects.Node, difference: compare.Difference) -> None:
@@ -149,43 +145,39 @@ def report(node: objects.Node, difference: compare.Difference) -> None:
         node, event=difference.sentence, event_type=states.MONITORING)
 
 
-def _read_snapshot(node, host, server):
+def _read_snapshot(host, server):
     """Return the name of the snapshot that a server was restored from."""
     key = (server.id, server.launched_at)
-    known_key, known = _snapshots.get(node.uuid) or (None, None)
-    if key == known_key:
-        return known
-    try:
-        known = host.snapshots.restored_from(server)
-    except errors.PASSING:
-        # A disk that may just have been restored is not to be called lost.
-        raise
-    except errors.HostCloudError as exc:
-        LOG.debug('The host cloud does not say what server %(server)s was '
-                  'rebuilt from: %(reason)s',
-                  {'server': server.id, 'reason': exc})
-        return None
-    _snapshots.put(node.uuid, (key, known))
+    known = _snapshots.get(key)
+    if known is None:
+        try:
+            known = host.snapshots.restored_from(server) or ''
+        except errors.PASSING:
+            # A disk that may just have been restored is not to be called lost.
+            raise
+        except errors.HostCloudError as exc:
+            LOG.debug('The host cloud does not say what server %(server)s was '
+                      'rebuilt from: %(reason)s',
+                      {'server': server.id, 'reason': exc})
+            return None
+        _snapshots.put(key, known)
     return known
 
 
-def _read_actions(node, host, kept, server):
+def _read_actions(host, kept, server):
     """Return the actions since a baseline, or None if that is not known."""
     key = (server.id, server.launched_at, kept.updated, kept.request_id)
-    known_key, known = _actions.get(node.uuid) or (None, None)
-    if key == known_key:
-        return known
-    if not kept.updated or not server.updated:
-        return None
-    try:
-        rows = host.actions.after(server, kept.request_id, kept.updated)
-    except errors.HostCloudError as exc:
-        LOG.debug('The host cloud does not say what was done with server '
-                  '%(server)s of node %(node)s: %(reason)s',
-                  {'server': server.id, 'node': node.uuid, 'reason': exc})
-        return None
-    known = [(row['action'], row['start_time'][:_SECONDS]) for row in rows]
-    _actions.put(node.uuid, (key, known))
+    known = _actions.get(key)
+    if known is None and kept.updated and server.updated:
+        try:
+            rows = host.actions.after(server, kept.request_id, kept.updated)
+        except errors.HostCloudError as exc:
+            LOG.debug('The host cloud does not say what was done with server '
+                      '%(server)s: %(reason)s',
+                      {'server': server.id, 'reason': exc})
+            return None
+        known = [(row['action'], row['start_time'][:_SECONDS]) for row in rows]
+        _actions.put(key, known)
     return known
 
 

@@ -41,11 +41,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One thing that is not as Ironic left it.
-
-    :ivar kind: a :class:`Kind`.
-    :ivar sentence: what happened and what to do.
-    """
+    """One thing that is not as Ironic left it, and what to do about it."""
 
     kind: Kind
     sentence: str
@@ -55,12 +51,7 @@ class Difference:
 class Baseline:
     """What is kept of a server with the node when Ironic has acted on it.
 
-    :ivar server: UUID.
-    :ivar launched_at: when Nova launched it last.
-    :ivar updated: when Nova changed it last, by Nova's clock, which tells
-        seconds.
-    :ivar image: UUID of its image, or None.
-    :ivar flavor: name of its flavor.
+    :ivar updated: when Nova changed it last, by Nova's clock, in seconds.
     :ivar device: what it was booted from, 'disk' or 'pxe'; None where the
         server asks the network by itself.
     :ivar lost: how the node's disk was lost before Ironic acted again, or
@@ -94,7 +85,6 @@ def find(baseline: Baseline, server: servers.Server, deployed: bool,
          ) -> Difference | None:
     """Return the worst that happened to a server.
 
-    :param server: the server as it is now.
     :param deployed: whether the node has a system on its disk by Ironic.
     :param actions: function that returns Nova's record of actions since the
         baseline as (action, time), or None if that cannot be read.

@@ -20,24 +20,29 @@ class Cache:
         self._lock = threading.Lock()
 
     def put(self, key: abc.Hashable, value: typing.Any) -> None:
-        """Set a value; the oldest one goes where there are too many."""
+        """Set a value; the oldest ones go where they are too old or many."""
         with self._lock:
             # Dictionaries keep the order in which keys came.
             self._values.pop(key, None)
             self._values[key] = (time.monotonic(), value)
-            while len(self._values) > self.MAX_SIZE:
+            while (len(self._values) > self.MAX_SIZE
+                   or self._is_old(next(iter(self._values.values())))):
                 del self._values[next(iter(self._values))]
 
     def get(self, key: abc.Hashable) -> typing.Any:
         """Return a value; None if it is missing or too old."""
         with self._lock:
-            if key not in self._values:
-                return None
-            put_at, value = self._values[key]
-            if time.monotonic() - put_at >= self._max_age:
-                del self._values[key]
-                return None
-            return value
+            found = self._values.get(key)
+            return None if not found or self._is_old(found) else found[1]
+
+    def items(self) -> list[tuple[typing.Any, typing.Any]]:
+        """Return all keys and values."""
+        with self._lock:
+            return [(key, each[1]) for key, each in self._values.items()
+                    if not self._is_old(each)]
+
+    def _is_old(self, entry):
+        return time.monotonic() - entry[0] >= self._max_age
 
     def drop(self, key: abc.Hashable) -> None:
         """Remove a value, if there is one."""

@@ -163,10 +163,10 @@ class Capabilities:
         return image['id'] if images.is_empty(image) else None
 
     def rescue_obstacle(self, server: servers.Server) -> str | None:
-        """Return why a server cannot be rescued, whatever the image is.
+        """Return why a server cannot be rescued and what to do, as a clause.
 
-        :returns: what stands in the way and what to do, as a clause; None if
-            nothing does. A network-first server is not to be rescued at all.
+        :returns: None if nothing stands in the way, whatever the image is. A
+            network-first server is not to be rescued at all.
         """
         if server.network_first:
             return None
@@ -190,10 +190,7 @@ class Capabilities:
         return None
 
     def rebuild_obstacle(self, server: servers.Server) -> str | None:
-        """Return why a server cannot be rebuilt from another image.
-
-        :returns: what stands in the way, as a clause; None if nothing does.
-        """
+        """Return why a server cannot be rebuilt from an image, or None."""
         if server.network_first:
             return ('its disk is a volume beside the CD that it boots from, '
                     'and Nova rebuilds only what a server boots from')
@@ -204,10 +201,8 @@ class Capabilities:
             return ('it boots from a volume, which the compute API of the '
                     'host cloud cannot rebuild (%d.%d, and it takes 2.93)'
                     % self._compute.microversion)
-        if self._has_tpm(server):
-            return ('it has a virtual TPM, with which Nova rebuilds no '
-                    'server')
-        return None
+        return ('it has a virtual TPM, with which Nova rebuilds no server'
+                if self._has_tpm(server) else None)
 
     def disk_obstacle(self, server: servers.Server, image: dict
                       ) -> str | None:
@@ -232,11 +227,7 @@ class Capabilities:
                 'with a larger disk')
 
     def wipe_obstacle(self, server: servers.Server) -> str | None:
-        """Return why a rebuild does not wipe all that a server has of disks.
-
-        :returns: what stands in the way and what to do, as a clause; None if
-            nothing does.
-        """
+        """Return why a rebuild wipes not all disks and what to do, or None."""
         if server.network_first:
             return ('its disk is a volume beside the CD that it boots from, '
                     'and Nova wipes only what a server boots from: '

@@ -8,6 +8,7 @@ from oslo_config import cfg
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import actions
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import consoles
@@ -24,17 +25,14 @@ from quintupleo_power.host_cloud import volumes
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
 
-# A cloud that no node has named for so long is dropped: the credentials of
-# its nodes were replaced or the nodes are gone.
-UNUSED_AGE = 3600.0
-# More than the nodes of one conductor.
-MOST_CLOUDS = 10000
 # An endpoint that moved is found in a new token's catalog, but a cloud that is
 # away for a while must not be asked for a token by each read of each node.
 UNREACHABLE_AGE = 60.0
 
-_clouds: 'dict[connection.Credentials, HostCloud]' = {}
-_clouds_lock = threading.Lock()
+# By credentials. A cloud that no node has named for an hour is dropped: the
+# credentials of its nodes were replaced or the nodes are gone.
+_clouds = cache.Cache(3600.0)
+_making = threading.Lock()
 
 
 def get(credentials: connection.Credentials) -> 'HostCloud':
@@ -42,27 +40,16 @@ def get(credentials: connection.Credentials) -> 'HostCloud':
 
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
-    now = time.monotonic()
-    with _clouds_lock:
-        if credentials not in _clouds:
-            _drop_unused(now)
-            _clouds[credentials] = HostCloud(*connection.connect(credentials))
-        _clouds[credentials].used_at = now
-        return _clouds[credentials]
-
-
-def _drop_unused(now: float) -> None:
-    by_age = sorted(_clouds, key=lambda each: _clouds[each].used_at)
-    for number, credentials in enumerate(by_age):
-        if (now - _clouds[credentials].used_at > UNUSED_AGE
-                or len(by_age) - number >= MOST_CLOUDS):
-            del _clouds[credentials]
+    with _making:
+        host = (_clouds.get(credentials)
+                or HostCloud(*connection.connect(credentials)))
+        _clouds.put(credentials, host)
+        return host
 
 
 def in_use() -> list[tuple[connection.Credentials, 'HostCloud']]:
     """Return the clouds that nodes have named of late."""
-    with _clouds_lock:
-        return list(_clouds.items())
+    return _clouds.items()
 
 
 def failed(credentials: connection.Credentials,
@@ -71,14 +58,11 @@ def failed(credentials: connection.Credentials,
 
     Settings, token, catalog and version documents are read again then.
     """
-    with _clouds_lock:
-        host = _clouds.get(credentials)
-        if host is None:
-            return
-        if isinstance(error, _OF_WHAT_IS_KEPT) or (
-                isinstance(error, errors.CloudUnreachable)
-                and time.monotonic() - host.made_at > UNREACHABLE_AGE):
-            del _clouds[credentials]
+    host = _clouds.get(credentials)
+    if isinstance(error, _OF_WHAT_IS_KEPT) or (
+            host and isinstance(error, errors.CloudUnreachable)
+            and time.monotonic() - host.made_at > UNREACHABLE_AGE):
+        _clouds.drop(credentials)
 
 
 _OF_WHAT_IS_KEPT = (errors.AuthenticationFailed, errors.CloudMisconfigured,
@@ -93,7 +77,7 @@ class HostCloud:
                  network: service.Service):
         """Use a cloud's services; the title is its name in messages."""
         self.title = title
-        self.made_at = self.used_at = time.monotonic()
+        self.made_at = time.monotonic()
         self._compute = compute
         self.images = images.Images(image)
         self.volumes = volumes.Volumes(volume)

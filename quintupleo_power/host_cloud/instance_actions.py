@@ -25,10 +25,11 @@ LIMIT_MICROVERSION = (2, 58)
 _SECONDS = len('2026-01-01T00:00:00')
 
 
-def read(compute: service.Service, server_id: str) -> list[dict]:
-    """Return all instance actions of a server, newest first."""
+def read(compute: service.Service, server_id: str,
+         **query: typing.Any) -> list[dict]:
+    """Return the instance actions of a server, newest first."""
     found = compute.get(f'/servers/{server_id}/os-instance-actions',
-                        'instanceActions', list)
+                        'instanceActions', list, **query)
     for each in found:
         body = bodies.Body(each, f'what was done with server {server_id}',
                            'Nova')
@@ -74,18 +75,15 @@ def after(compute: service.Service, server: servers.Server,
 
 def latest(compute: service.Service, server: servers.Server,
            name: str) -> list[dict]:
-    """Return the latest actions of a name, newest first.
+    """Return the latest actions of a name of Nova's, newest first.
 
     :param server: the server as it was read before they began.
-    :param name: Nova's name of the action.
     """
     limit = ({'limit': LATEST} if compute.microversion >= LIMIT_MICROVERSION
              else {})
-    found = compute.get(f'/servers/{server.id}/os-instance-actions',
-                        'instanceActions', list, **limit)
-    updated = _cut(server.updated)
-    return [each for each in found if each.get('action') == name
-            and (_cut(each.get('start_time')) or updated) >= updated]
+    return [each for each in read(compute, server.id, **limit)
+            if each['action'] == name
+            and _second(each) >= _cut(server.updated)]
 
 
 def is_later(instance_action: dict, server: servers.Server) -> bool:
@@ -93,9 +91,7 @@ def is_later(instance_action: dict, server: servers.Server) -> bool:
 
     It does not if it may have been that change.
     """
-    updated = _cut(server.updated)
-    return updated not in (
-        '', _cut(instance_action.get('start_time')) or updated)
+    return '' != _cut(server.updated) != _second(instance_action)
 
 
 def find(compute: service.Service, server: servers.Server, name: str,

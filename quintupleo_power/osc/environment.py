@@ -20,7 +20,6 @@ from quintupleo_power.osc import common
 
 _UNITS = {'s': 'seconds', 'm': 'minutes', 'h': 'hours', 'd': 'days'}
 
-
 _count = common.argument_type('[0-9]+', 'an integer from 0 on', int)
 _age = common.argument_type(
     '[0-9]+[smhd]', 'an age such as 90m, 6h or 2d',

@@ -9,7 +9,6 @@ from quintupleo_power.environments import snapshots
 from quintupleo_power.host_cloud import snapshots as server_snapshots
 from quintupleo_power.osc import common
 
-
 _snapshot_name = common.argument_type(
     server_snapshots.NAMES, 'up to 40 letters, digits, dots, dashes and '
     'underscores')

@@ -280,7 +280,7 @@ class Machine:
 
     def forget_cloud(self):
         """Know nothing of the cloud, as a conductor that has just begun."""
-        host_cloud._clouds.pop(connection.Credentials(cloud=self.name), None)
+        host_cloud._clouds.drop(connection.Credentials(cloud=self.name))
 
     @contextlib.contextmanager
     def task(self, shared=False):

@@ -529,7 +529,7 @@ class KeptCloudTestCase(FaultTestCase):
         other = connection.Credentials(region_name='RegionOne')
         cloud.get(other)
         self.assertIsNot(first, self.host())
-        self.assertEqual(2, len(cloud._clouds))
+        self.assertEqual(2, len(cloud.in_use()))
 
     def test_cloud_in_use_is_kept(self):
         first = self.host()
@@ -555,7 +555,7 @@ class KeptCloudTestCase(FaultTestCase):
         credentials = connection.Credentials()
         self.forget_clouds()
         cloud.failed(credentials, cloud.errors.AuthenticationFailed('no'))
-        self.assertEqual({}, cloud._clouds)
+        self.assertEqual([], cloud.in_use())
 
 
 class ReasonTestCase(FaultTestCase):

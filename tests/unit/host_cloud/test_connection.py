@@ -12,6 +12,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 
 from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import addresses
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
@@ -33,7 +34,8 @@ class SharedCloudTestCase(base.DriverTestCase):
             cloud.get(connection.Credentials(region_name='RegionOne')))
 
     def test_clouds_have_a_bound(self):
-        self.useFixture(fixtures.MockPatchObject(cloud, 'MOST_CLOUDS', 2))
+        self.useFixture(fixtures.MockPatchObject(cache.Cache, 'MAX_SIZE',
+                                                 2))
         hosts = []
         for region in 'abac':
             self.clock.now += 1

@@ -23,7 +23,7 @@ class InstanceImagesTestCase(base.DriverTestCase):
     def setUp(self):
         super().setUp()
         self.validate()
-        host, = cloud._clouds.values()
+        (_credentials, host), = cloud.in_use()
         self.images = host.instance_images
         handle, self.path = tempfile.mkstemp()
         with os.fdopen(handle, 'wb') as target:

@@ -416,7 +416,7 @@ class ApplicationCredentialTestCase(ValidateTestCase):
         self.set_driver_info(
             quintupleo_application_credential_secret=WRONG_SECRET)
         self.invalid('does not accept the credentials')
-        self.assertEqual(1, len(cloud._clouds))
+        self.assertEqual(1, len(cloud.in_use()))
 
     def test_without_any_identity_endpoint(self):
         self.config(auth_type=None, auth_url=None, group='quintupleo')
