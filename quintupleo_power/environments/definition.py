@@ -41,23 +41,19 @@ class Definition:
 
 
 def load(path):
-    """Return the :class:`Definition` in a file.
+    """Return the :class:`Definition` in a file, or raise DefinitionError.
 
     Files with user data are looked for beside it.
-
-    :raises: DefinitionError.
     """
     return parse(_read(path), path, folder=pathlib.Path(path).parent)
 
 
 def parse(text, path='environment', user_data=None, folder=None):
-    """Return the :class:`Definition` in a text.
+    """Return the :class:`Definition` in YAML, or raise DefinitionError.
 
-    :param text: YAML.
     :param path: name of the file in errors.
     :param user_data: dict of the content of files with user data by path;
         None to read them from the folder.
-    :raises: DefinitionError.
     """
     source = document.Document(text, path)
     source.check_schema(schema.FILE, schema.FORMATS)

@@ -102,7 +102,6 @@ def enroll(described, baremetal, retrier, refuse_enrolled=False):
     """Enroll nodes, each server once, and return their :class:`Outcome`.
 
     :param described: nodes in the format of ``openstack baremetal create``.
-    :param baremetal: openstacksdk's proxy of an Ironic.
     :param refuse_enrolled: whether it is an error if a server is a node with
         all its ports.
     :raises: EnvironmentsError before anything is enrolled if a name is

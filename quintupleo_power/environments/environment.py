@@ -79,10 +79,7 @@ class Environments:
     def __init__(self, connection, progress, concurrency=retry.CONCURRENCY,
                  timeout=TIMEOUT, removal_timeout=remover.TIMEOUT,
                  snapshot_timeout=snapshots.TIMEOUT):
-        """Use an openstacksdk ``Connection``.
-
-        :param concurrency: number of requests at the same time.
-        """
+        """Use an openstacksdk ``Connection``, for so many requests at once."""
         self._connection = connection
         self._progress = progress
         self._timeout = timeout

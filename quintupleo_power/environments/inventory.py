@@ -37,8 +37,7 @@ class Inventory:
 
     All methods raise one of errors.CLOUD_ERRORS, or Cancelled.
 
-    :ivar connection: an openstacksdk ``Connection``.
-    :ivar retrier: the :class:`retry.Retrier` of all requests to it.
+    :ivar retrier: the :class:`retry.Retrier` of all requests.
     """
 
     def __init__(self, connection, retrier):

@@ -31,10 +31,7 @@ def metadata(environment, key):
 
 
 def description(environment, key):
-    """Return the description of a resource of Neutron.
-
-    Tags would need a second request.
-    """
+    """Return Neutron's description; tags would need a second request."""
     return f'quintupleo environment {environment}: {key}'
 
 

@@ -23,8 +23,7 @@ class Item:
         resource in the cloud.
     :ivar what: part of the definition that describes it.
     :ivar after: keys of the items that have to exist before.
-    :ivar role: part of the definition of its role, or None.
-    :ivar network: part of the definition of the network it is on, or None.
+    :ivar role: the definition of its role; ``network`` of its network.
     """
 
     key: str
@@ -163,10 +162,7 @@ class _Plan:
 
 
 def volumes(role):
-    """Return (last part of the key, disk) of a role's servers.
-
-    The root disk comes first.
-    """
+    """Return (last part of the key, disk) of a role, the root disk first."""
     root = [('root', role.root_volume)] if role.root_volume else []
     return root + [(str(number), disk)
                    for number, disk in enumerate(role.disks, 1)]

@@ -17,7 +17,6 @@ def describe(host, references, cloud=None, resource_class=None,
              capabilities=None, physical_networks=None):
     """Return nodes for servers, each once.
 
-    :param host: the :class:`host_cloud.cloud.HostCloud`.
     :param references: UUIDs or unique names of servers.
     :param cloud: entry of the conductor's clouds.yaml for the host cloud;
         None for its [quintupleo] section.

@@ -40,10 +40,9 @@ _STOPPED, _SNAPSHOTS, _RESTORED, _STARTED, _REMOVED = (
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentSnapshot:
-    """A snapshot of an environment.
+    """A snapshot of an environment of some number of servers.
 
     :ivar created_at: as Glance writes it.
-    :ivar servers: number of servers that it is of.
     :ivar snapshots: dict of :class:`host_cloud.snapshots.Snapshot` by the
         servers' keys.
     :ivar is_complete: whether an environment can be restored from it.

@@ -100,11 +100,7 @@ class UnderWay:
 
 
 class Actions:
-    """Runs actions on the servers of one host cloud.
-
-    A deadline is a ``time.monotonic`` value. Each method raises a
-    HostCloudError if the host cloud cannot be asked.
-    """
+    """Runs actions on servers; a deadline is a ``time.monotonic`` value."""
 
     # Nova writes the end of an event right after it cleared the task.
     EVENT_LAG = 5.0
@@ -284,7 +280,6 @@ class Actions:
         A server that nothing is under way on was changed last when its last
         such action ended, or later: one that began since then is ours.
 
-        :param server: the server as it was before.
         :param error: what came instead of the answer.
         :raises: the error if Nova has no such action, OutcomeUnknown if that
             cannot be found out.
@@ -310,11 +305,7 @@ class Actions:
         return found[0].get('request_id')
 
     def _poll_task(self, server_id, name, deadline, begun=None):
-        """Poll a server until it has no task in progress.
-
-        :param name: of what is waited for.
-        :param begun: when it began; None if that is not known.
-        """
+        """Poll a server until its task ends; learn from when it began."""
         polls = 0
 
         def read() -> servers.Server:

@@ -28,10 +28,7 @@ _LET_THE_AGENT = ("let Ironic's agent clean the node "
 
 
 class Capabilities:
-    """Servers of one project, by their images, flavors and volumes.
-
-    Each method raises a HostCloudError if the host cloud cannot be asked.
-    """
+    """Servers of one project, by their images, flavors and volumes."""
 
     def __init__(self, compute: service.Service, image: images.Images,
                  volume: volumes.Volumes):
@@ -114,10 +111,7 @@ class Capabilities:
 
     def root_disk(self, server: servers.Server,
                   flavor: flavors.Flavor) -> int | None:
-        """Return the size in GiB of the disk that a server's system is on.
-
-        It is None for a volume that the host cloud does not show.
-        """
+        """Return the size in GiB of a server's first disk, None if unknown."""
         if server.network_first is None:
             return None
         if server.image_id and not server.network_first:
@@ -125,10 +119,7 @@ class Capabilities:
         return self._volumes.first_disk(server)
 
     def image_properties(self, server: servers.Server) -> dict | None:
-        """Return the properties of an image that makes the same machine.
-
-        :returns: None if they are not known, as in :meth:`boot_mode`.
-        """
+        """Return properties that make the same machine, None if unknown."""
         # What Nova shows of them with the server is less.
         found = (self._images.of_server(server) if server.image_id
                  else self._volumes.image_properties(server)

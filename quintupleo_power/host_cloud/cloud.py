@@ -95,9 +95,5 @@ class HostCloud:
 
     @property
     def compute_version(self) -> tuple[int, int]:
-        """The version of the compute API in use, as (major, minor).
-
-        :raises: MalformedAnswer if Nova does not show its versions, or
-            another HostCloudError.
-        """
+        """The version of the compute API in use, as (major, minor)."""
         return self._compute.microversion

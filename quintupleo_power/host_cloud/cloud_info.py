@@ -67,10 +67,7 @@ class Network:
 
 
 class CloudInfo:
-    """A host cloud as a project sees it.
-
-    Each method raises a HostCloudError if the host cloud cannot be asked.
-    """
+    """A host cloud as a project sees it."""
 
     def __init__(self, compute: service.Service, image: service.Service,
                  volume: service.Service, network: service.Service):
@@ -165,13 +162,10 @@ class CloudInfo:
         return images.read(self._image, reference)
 
     def image_usage(self) -> tuple[int, int | None] | None:
-        """Return how many images there are, and how many may be.
+        """Return (used, limit or None) of images, None if it is not shown.
 
         Glance shows it where its limits are in Keystone (API 2.14, "Quota
         usage").
-
-        :returns: (used, limit), or None if it is not shown; the limit
-            is None where there is none.
         """
         try:
             usage = self._image.get('/info/usage', 'usage')
@@ -190,10 +184,7 @@ class CloudInfo:
         return flavors.find(self._compute, reference)
 
     def tagged_servers(self, tag: str) -> list[servers.Server]:
-        """Return the servers with a tag.
-
-        :raises: NotOffered or another HostCloudError.
-        """
+        """Return the servers with a tag; may raise NotOffered."""
         if self._compute.microversion < TAGS_MICROVERSION:
             raise errors.NotOffered(
                 'The compute API of the host cloud is %d.%d, and it takes '

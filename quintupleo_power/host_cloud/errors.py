@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can go wrong with a host cloud, each as one sentence.
 
-:mod:`quintupleo_power.exceptions` turns these into Ironic's exceptions.
+All that asks a host cloud raises one of these: docstrings name those that are
+told apart. :mod:`quintupleo_power.exceptions` turns them into Ironic's.
 """
 
 

@@ -32,11 +32,7 @@ class Flavor:
     @classmethod
     def from_body(cls, body: bodies.Body,
                   extra_specs: dict | None = None) -> 'Flavor':
-        """Return a flavor of Nova's API, by itself or within a server.
-
-        :param extra_specs: what the object does not hold.
-        :raises: ServerError if it is not what Nova's API reference says.
-        """
+        """Return a flavor of Nova's API, by itself or within a server."""
         return cls(name=(body.find('original_name', str)
                          or body.find('name', str)),
                    vcpus=body.get('vcpus', int), ram=body.get('ram', int),
@@ -62,19 +58,12 @@ class Flavor:
 
 
 def within_server(body: bodies.Body) -> Flavor | None:
-    """Return the flavor that a server holds since microversion 2.47, or None.
-
-    :raises: ServerError if it has a wrong form.
-    """
+    """Return what a server holds since microversion 2.47, or None."""
     return Flavor.from_body(body) if body.has('vcpus') else None
 
 
 def read(compute: service.Service, flavor_id: str) -> Flavor:
-    """Return a flavor, for compute APIs before 2.47.
-
-    :param flavor_id: its identifier, which may be any text.
-    :raises: NotFound if it was deleted, or another HostCloudError.
-    """
+    """Return a flavor, for compute APIs before 2.47; may raise NotFound."""
     path = f'/flavors/{parse.quote(flavor_id, safe="")}'
     try:
         body = compute.get(path, 'flavor')
@@ -89,11 +78,7 @@ def read(compute: service.Service, flavor_id: str) -> Flavor:
 
 
 def find(compute: service.Service, reference: str) -> Flavor:
-    """Return a flavor that the project may use.
-
-    :param reference: its identifier or name.
-    :raises: NotFound or another HostCloudError.
-    """
+    """Return a flavor by its identifier or name; may raise NotFound."""
     for body in compute.get('/flavors/detail', 'flavors', list):
         if reference in (body.get('id'), body.get('name')):
             return Flavor.from_body(_body(body))

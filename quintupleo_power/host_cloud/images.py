@@ -55,12 +55,7 @@ _OF_GLANCE = ('os_hash_algo', 'os_hash_value', 'os_hidden')
 
 
 class Images:
-    """The images that one project sees.
-
-    A reference is an image's UUID, or its name if that is unique. Each method
-    raises a HostCloudError if the host cloud cannot be asked, among them
-    NotFound and NotUnique.
-    """
+    """The images that one project sees, by UUID or unique name."""
 
     def __init__(self, image: service.Service):
         """Use the image service of a cloud."""
@@ -86,9 +81,8 @@ class Images:
 
     def find_rebuild_image(self, reference: str,
                            boot_mode: str | None) -> str:
-        """Return the UUID of an image that fits a server to be rebuilt.
+        """Return the UUID of an image to rebuild a server of a boot mode from.
 
-        :param boot_mode: the server's, None if that is not known.
         :raises: UnsuitableImage if it does not serve.
         """
         image = self.read(reference)
@@ -141,13 +135,11 @@ def architecture(properties: dict) -> str | None:
 
 
 def secure_boot(properties: dict, extra_specs: dict) -> bool | None:
-    """Return whether the firmware of a server boots only what is signed.
+    """Return whether an image and a flavor boot only what is signed.
 
-    :param properties: those of its image.
-    :param extra_specs: those of its flavor; Nova refuses a server whose
-        flavor and image contradict each other.
-    :returns: None for BIOS, which has nothing of it, and where Nova leaves it
-        to the host (``optional``).
+    Nova refuses a server whose flavor and image contradict each other.
+
+    :returns: None for BIOS, and where Nova leaves it to the host.
     """
     if firmware(properties) == BIOS:
         return None
@@ -216,7 +208,7 @@ def read(glance: service.Service, reference: str) -> dict:
 
 def read_all(glance: service.Service, **filters: typing.Any
              ) -> abc.Iterator[dict]:
-    """Return all images with some properties; raise a HostCloudError."""
+    """Return all images with some properties."""
     while True:
         answer = glance.get('/images', **filters)
         page = [_checked(image) for image in bodies.Body(

@@ -2,8 +2,7 @@
 """Nova's instance actions: what was done with a server.
 
 Each is a dict as in Nova's API reference, "Servers actions"; those of a list
-lack ``events``. Whatever reads raises a HostCloudError if the host cloud
-cannot be asked.
+lack ``events``.
 """
 
 import contextlib

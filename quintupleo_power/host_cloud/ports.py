@@ -46,10 +46,7 @@ class Interface:
 
     @classmethod
     def from_body(cls, body: dict) -> 'Interface':
-        """Return one of ``interfaceAttachments`` of Nova's API.
-
-        :raises: ServerError if it is not what Nova's API reference says.
-        """
+        """Return one of ``interfaceAttachments`` of Nova's API."""
         found = bodies.Body(body, 'a port of a server', 'Nova')
         mac = found.get('mac_addr', str)
         if not netutils.is_valid_mac(mac):
@@ -66,11 +63,7 @@ def is_ignored(mac: str) -> bool:
 
 
 class Ports:
-    """The cards of one project's servers, and its networks.
-
-    Each method raises a HostCloudError if the host cloud cannot be asked. A
-    MAC address is that of a card, in lower case.
-    """
+    """The cards of one project's servers, by MAC in lower case."""
 
     def __init__(self, network: service.Service, compute: service.Service,
                  cached: server_cache.ServerCache):
@@ -88,8 +81,6 @@ class Ports:
 
         Neutron has no two of them. It may be the one that the server was made
         with, or what a conductor that died has made.
-
-        :param name: name of a port that is made.
         """
         for port in self._network.get('/ports', 'ports', list,
                                       network_id=network_id,
@@ -192,10 +183,7 @@ class Ports:
         return {body.get('id'): body.get('name') for body in found}
 
     def network_data(self, port_ids: list[str]) -> dict:
-        """Return how a guest configures its cards without DHCP.
-
-        :returns: in the form of Nova's ``network_data.json``.
-        """
+        """Return Nova's ``network_data.json`` for a guest without DHCP."""
         found: dict = {'links': [], 'networks': [], 'services': []}
         for port_id in port_ids:
             port = self._read(f'/ports/{port_id}', 'port')

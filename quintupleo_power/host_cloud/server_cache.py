@@ -54,10 +54,9 @@ LONGEST_REST = 2.0
 
 
 class ServerCache:
-    """Readings of the servers of one project of a host cloud.
+    """Readings of the servers of one project, by UUID or unique name.
 
-    A reference is a server's UUID, or its name if that is unique. Whatever
-    reads raises NotFound, NotUnique or another HostCloudError.
+    Whatever reads may raise NotFound or NotUnique.
     """
 
     def __init__(self, compute: service.Service,

@@ -66,10 +66,7 @@ class Server:
 
     @classmethod
     def from_body(cls, body: dict, read_at: float) -> 'Server':
-        """Return the server that a ``server`` object of Nova's API shows.
-
-        :raises: ServerError if it is not what Nova's API reference says.
-        """
+        """Return the server that a ``server`` object of Nova's API shows."""
         found = bodies.Body(body, 'a server', 'Nova')
         # An image-less server has the empty string here.
         image, flavor = found.part('image'), found.part('flavor')
@@ -158,10 +155,7 @@ def read(compute: service.Service, reference: str) -> Server:
 
 def read_pages(compute: service.Service, filters: dict | None = None
                ) -> abc.Iterator[list[Server]]:
-    """Return servers of the project, newest first, a list for each request.
-
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
+    """Return servers of the project, newest first, a list for each request."""
     query = dict(filters or {})
     while True:
         begun = time.monotonic()

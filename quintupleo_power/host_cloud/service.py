@@ -23,10 +23,7 @@ NO_MICROVERSION = (0, 0)
 
 
 class Service:
-    """A REST service, as a tenant uses it.
-
-    Each method raises a HostCloudError in one of its kinds. Paths are those
-    below the service's endpoint.
+    """A REST service, as a tenant uses it; paths are below its endpoint.
 
     :ivar clock_ahead: seconds that its clock is ahead of this machine's, by
         its last answer: about a second less at the most. None if that is not
@@ -86,10 +83,7 @@ class Service:
 
     @property
     def project_id(self) -> str | None:
-        """UUID of the project of the credentials, None if they have none.
-
-        :raises: MalformedAnswer if the token has a wrong form.
-        """
+        """UUID of the project of the credentials, None if they have none."""
         return self._call(self._rest.get_project_id)
 
     def get(self, path: str, key: str | None = None, kind: type = dict,

@@ -27,7 +27,6 @@ class SharedCall:
         """Return the result of a run that begins after this was called.
 
         :param join: whether a run that has begun before will do.
-        :raises: what the function raises.
         """
         with self._lock:
             if join and self._current:

@@ -78,11 +78,7 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots of one project of a host cloud.
-
-    Each method raises a HostCloudError if the host cloud cannot be asked. A
-    deadline is a ``time.monotonic`` value.
-    """
+    """The snapshots of a project; a deadline is a ``time.monotonic`` value."""
 
     # Glance has the content when Nova clears the task, or very soon.
     IMAGE_LAG = 10.0
@@ -157,11 +153,9 @@ class Snapshots:
             self._require_latest(each)
 
     def prepare(self, server: servers.Server, name: str) -> None:
-        """Check that a server can have a snapshot of that name.
+        """Raise NotPossible if a server cannot have a snapshot of that name.
 
         What an interrupted one has left is removed.
-
-        :raises: NotPossible if it cannot.
         """
         reason = self._obstacle(server)
         if reason:
@@ -251,7 +245,6 @@ class Snapshots:
         The server has to be off. What an interrupted attempt has taken off
         the server is given back to it.
 
-        :param snapshot: as :meth:`require` returned it.
         :raises: ActionFailed, ActionTimeout or another HostCloudError.
         """
         found = self._of_volumes(snapshot)

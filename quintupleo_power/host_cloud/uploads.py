@@ -111,12 +111,9 @@ class InstanceImages:
     def provide(self, checksum: str, machine: dict,
                 fetch: abc.Callable[[], tuple[str, str]], deadline: float,
                 kept: int) -> str:
-        """Return the UUID of the image of some content for a machine.
+        """Return the UUID of some content's image, made if it is missing.
 
-        It is made if it is missing.
-
-        :param checksum: the content's checksum, with its algorithm.
-        :param machine: the properties that make the machine.
+        :param checksum: with its algorithm.
         :param fetch: returns the path of the content and its format in
             Glance's words; it may take long.
         :param deadline: a ``time.monotonic`` value.

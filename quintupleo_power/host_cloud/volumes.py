@@ -24,10 +24,7 @@ CATALOG_MAX_AGE = 60.0
 
 
 class Volumes:
-    """The volumes of one project.
-
-    Each method raises a HostCloudError if the host cloud cannot be asked.
-    """
+    """The volumes of one project."""
 
     def __init__(self, volume: service.Service):
         """Use the block storage service of a cloud."""
