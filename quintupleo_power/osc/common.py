@@ -17,6 +17,7 @@ from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import retry
+from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import answers
 
 RESUMED = ('Interrupted. Nothing is lost: the same command goes on where this '
@@ -64,6 +65,10 @@ def argument_type(pattern, expected, convert=str):
 
 
 _positive_int = argument_type('0*[1-9][0-9]*', 'an integer from 1 on', int)
+# Of an environment, or of a snapshot.
+valid_name = argument_type(
+    schema.ENVIRONMENT_PATTERN, 'up to 40 letters, digits, dots, dashes and '
+    'underscores, the first a letter or a digit')
 
 
 class OfEnvironment(command.Command):
@@ -172,6 +177,12 @@ class LinesColumn(columns.FormattableColumn):
                 name: ', '.join(value) if isinstance(value, list) else value
                 for name, value in each.items()})
             for each in self._value)
+
+
+def print_removed(app, name, existed):
+    """Say what became of a thing that was to be removed."""
+    print(f'{name}: ' + ('removed' if existed else 'does not exist'),
+          file=app.stdout)
 
 
 def natural_order(name):

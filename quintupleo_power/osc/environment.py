@@ -2,7 +2,6 @@
 """Commands ``openstack quintupleo environment``, but for snapshots."""
 
 import datetime
-import re
 
 from osc_lib.cli import format_columns
 from osc_lib.command import command
@@ -15,7 +14,6 @@ from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
-from quintupleo_power.environments import schema
 from quintupleo_power.osc import common
 
 _UNITS = {'s': 'seconds', 'm': 'minutes', 'h': 'hours', 'd': 'days'}
@@ -103,7 +101,7 @@ class CreateEnvironment(command.ShowOne):
             help=_('The environment in YAML; environment.yaml.sample has an '
                    'example of each key'))
         parser.add_argument(
-            '--name', metavar='<name>',
+            '--name', metavar='<name>', type=common.valid_name,
             help=_('Its name (default: "name" in the file)'))
         parser.add_argument(
             '--dry-run', action='store_true',
@@ -119,11 +117,6 @@ class CreateEnvironment(command.ShowOne):
                 raise errors.EnvironmentsError(
                     f'{parsed_args.file} has no "name": add one, or give '
                     '--name')
-            if not re.fullmatch(schema.ENVIRONMENT_PATTERN, name):
-                raise errors.EnvironmentsError(
-                    f'"{name}" cannot be the name of an environment: up to '
-                    '40 letters, digits, dots, dashes and underscores, the '
-                    'first a letter or a digit')
             if parsed_args.dry_run:
                 return _preview_columns(environments.preview(wanted, name))
             return _columns(environments.create(wanted, name,
@@ -223,9 +216,7 @@ class DeleteEnvironment(command.Command):
             except errors.EnvironmentsError as exc:
                 problems.append(f'Environment "{name}":\n{exc}')
             else:
-                print(f'{name}: ' + ('removed' if existed
-                                     else 'does not exist'),
-                      file=self.app.stdout)
+                common.print_removed(self.app, name, existed)
         if not names:
             print('Nothing is to be removed.', file=self.app.stdout)
         if problems:

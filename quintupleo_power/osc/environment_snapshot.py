@@ -6,12 +6,7 @@ from osc_lib.i18n import _
 
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import snapshots
-from quintupleo_power.host_cloud import snapshots as server_snapshots
 from quintupleo_power.osc import common
-
-_snapshot_name = common.argument_type(
-    server_snapshots.NAMES, 'up to 40 letters, digits, dots, dashes and '
-    'underscores')
 
 
 class _SnapshotCommand(common.OfEnvironment):
@@ -20,7 +15,7 @@ class _SnapshotCommand(common.OfEnvironment):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('snapshot', metavar='<snapshot>',
-                            type=_snapshot_name,
+                            type=common.valid_name,
                             help=_("The snapshot's name"))
         common.add_timeout_option(
             parser, snapshots.TIMEOUT, _('How long to wait for one server'),
@@ -87,14 +82,12 @@ class DeleteSnapshots(common.OfEnvironment):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'snapshots', metavar='<snapshot>', nargs='+',
-            type=_snapshot_name, help=_("The snapshot's name; may be "
-                                        'repeated'))
+            type=common.valid_name,
+            help=_("The snapshot's name; may be repeated"))
         return parser
 
     def take_action(self, parsed_args):
         with common.environments(self.app, parsed_args) as environments:
             for each in parsed_args.snapshots:
                 existed = environments.delete_snapshot(parsed_args.name, each)
-                print(f'{each}: ' + ('removed' if existed
-                                     else 'does not exist'),
-                      file=self.app.stdout)
+                common.print_removed(self.app, each, existed)

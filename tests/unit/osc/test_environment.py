@@ -62,7 +62,7 @@ class CommandsTestCase(base.CommandTestCase):
         self.fail_with('CreateEnvironment', self.path,
                        says='has no "name": add one, or give --name')
         self.fail_with('CreateEnvironment', self.path, '--name', 'a/b',
-                       says='"a/b" cannot be the name of an environment')
+                       says="invalid value 'a/b': use up to 40 letters")
 
     def test_file_with_a_mistake(self):
         self.fail_with('CreateEnvironment', self.write(
