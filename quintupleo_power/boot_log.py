@@ -85,12 +85,7 @@ def before_power_request(task, power_state):
 
 
 def is_missing(node):
-    """Return whether a node that nobody holds needs :func:`keep_missing`.
-
-    :param node: what was read of it: ``driver_internal_info``,
-        ``power_interface``, ``provision_state``, ``provision_updated_at``.
-    :returns: True or False.
-    """
+    """Return whether a node that nobody holds needs :func:`keep_missing`."""
     return (node.power_interface == 'quintupleo'
             and node.provision_state in FAILED
             and CONF.agent.deploy_logs_collect != 'never'
@@ -114,10 +109,9 @@ def keep_missing(task):
 
 
 def _moment(node):
-    """When a node came into its provision state, as a text.
+    """Return when a node came into its provision state, as a text.
 
-    Ironic writes it together with the state (``db.sqlalchemy.api``), and
-    gives it with or without a time zone.
+    Ironic gives it with or without a time zone.
     """
     moment = node.provision_updated_at
     return timeutils.normalize_time(moment).isoformat() if moment else ''
@@ -136,10 +130,7 @@ def _hold(node):
 
 
 def _keep(node, activity):
-    """Store the console log of a node, if it has one.
-
-    :returns: whether that is done.
-    """
+    """Store a node's console log, if it has one; return if that is done."""
     if CONF.agent.deploy_logs_collect == 'never':
         return True
     try:

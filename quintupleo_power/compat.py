@@ -65,13 +65,12 @@ def create_boot_iso(context: ironic_context.RequestContext, path: str,
                     **arguments) -> None:
     """Make an ISO that boots a ramdisk.
 
-    :param kernel: URL or Glance UUID.
-    :param ramdisk: URL or Glance UUID.
+    :param kernel: URL or Glance UUID, as ``ramdisk``.
     :param line: the kernel's command line.
     :param arguments: the others of Ironic's own function.
-    :raises: InvalidParameterValue if the command line is malformed.
-    :raises: ImageCreationFailed, or what Ironic raises if a part of it cannot
-        be fetched.
+    :raises: InvalidParameterValue if the command line is malformed,
+        ImageCreationFailed, or what Ironic raises if a part of it cannot be
+        fetched.
     """
     if kernel_parameters:
         arguments['kernel_cmd_line'] = (

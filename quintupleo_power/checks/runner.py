@@ -63,8 +63,7 @@ def run(target: clouds.Cloud | clouds.NoCloud, wishes: argparse.Namespace,
         trial: trials.Trial | None = None) -> Verdicts:
     """Check a cloud.
 
-    :param wishes: what to check beside the cloud itself: flavor, servers,
-        networks and environments, as the command's options.
+    :param wishes: the command's options.
     :param settings: configuration of a conductor, to check that, too.
     :param trial: None to change nothing.
     """

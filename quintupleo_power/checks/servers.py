@@ -62,10 +62,7 @@ def console_check(host: cloud.HostCloud, name: str,
 
 
 def _network_boot(host, server):
-    """Return (what keeps it from being rescued, its boot mode, the image).
-
-    A network-first server, which is not rescued, has None.
-    """
+    """Return (obstacle, boot mode, image); None for a network-first server."""
     if server.network_first:
         return None
     obstacle = host.capabilities.rescue_obstacle(server)
@@ -84,7 +81,7 @@ def _flavor(capabilities, server):
 
 
 def _console_types(host, server):
-    """Return the types of console that there are, None if none can be had.
+    """Return the types of console, None where there can be none now.
 
     Nova makes a token for each, which runs out by itself.
     """

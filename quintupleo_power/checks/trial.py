@@ -60,10 +60,7 @@ class Trial:
         return self
 
     def __exit__(self, *exc_info):
-        """Remove what is left, also after the user's interrupt.
-
-        :raises: EnvironmentsError that names what could not be removed.
-        """
+        """Remove what is left; raise EnvironmentsError of what stays."""
         left = self._may_be_there and self._remove()
         if left:
             raise env_errors.EnvironmentsError(
@@ -71,10 +68,7 @@ class Trial:
                 f'{self._advice}')
 
     def checks(self) -> list[results.Check]:
-        """Return the checks that use the server.
-
-        :meth:`removal` comes after all that reads the server from outside.
-        """
+        """Return the checks that use the server; :meth:`removal` is last."""
         need = (SERVER,)
 
         def server(facts):

@@ -83,7 +83,6 @@ def set_after_action(node: objects.Node, server: servers.Server,
 
     Ironic saves the node when a request is done.
 
-    :param request_id: identifier of the request to Nova, if it is known.
     :param rebuilt: whether the disk is as Ironic wanted it, whatever became
         of the one before.
     """

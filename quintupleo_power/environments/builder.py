@@ -161,10 +161,7 @@ def is_complete(definition, resources):
 
 
 def _lost(items, resources):
-    """Return the ports and volumes that completed servers have lost.
-
-    :returns: dict of the UUID of the server by the key of what it lacks.
-    """
+    """Return servers' UUIDs by the keys of ports and volumes they lost."""
     bodies = {each.key: each.body for each in resources}
     return {key: server.id for server in resources
             if server.kind == plan.SERVER and server.key in items

@@ -27,7 +27,7 @@ class Definition:
     cloud; it is the MAC address of a NIC whose file says "cloud".
 
     :ivar text: the file's content, as YAML without comments.
-    :ivar user_data: dict of the content of the files with user data, by path.
+    :ivar user_data: the content of the files with user data, by path.
     """
 
     name: str | None

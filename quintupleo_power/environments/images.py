@@ -83,10 +83,9 @@ def content(purpose, boot_mode, path=None):
 
 
 def create_all(connection, options):
-    """Yield each image as :class:`Made` once it exists.
+    """Yield each image of the command's options as :class:`Made`.
 
-    :param options: those of the command "image create". A hypervisor type
-        ends the names of the images of servers.
+    A hypervisor type ends the names of the images of servers.
     """
     paths = {RESCUE: options.iso, EMPTY: None}
     if options.network_first_iso:

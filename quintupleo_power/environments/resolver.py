@@ -61,8 +61,7 @@ def image_properties(image):
 def resolve(connection, retrier, definition):
     """Return the :class:`Resolved` of a definition.
 
-    :raises: EnvironmentsError with a line for each thing that the cloud does
-        not have, or that does not fit.
+    :raises: EnvironmentsError with a line for each thing that does not fit.
     """
     resolver = _Resolver(connection, retrier, definition)
     resolver.run()

@@ -61,7 +61,6 @@ class Retrier:
         that was killed may have been served meanwhile.
 
         :param find: function that returns the resource, or None.
-        :returns: what the function returns, or the resource that was found.
         """
         tried = []
 

@@ -29,7 +29,7 @@ _OF_ANYBODY = (401, 408, 413, 429)
 
 
 class ForeignAnswer(ks_exceptions.BadGateway):
-    """An answer did not come from the service that was asked."""
+    """An answer did not come from the service: a bad gateway (502)."""
 
 
 class Transport(requests.adapters.BaseAdapter):
@@ -37,10 +37,7 @@ class Transport(requests.adapters.BaseAdapter):
 
     def __init__(self, adapter: requests.adapters.BaseAdapter,
                  check: abc.Callable[[requests.Response], None]):
-        """Send by another adapter.
-
-        :param check: raises what an answer is refused with.
-        """
+        """Send by an adapter; the check raises what refuses an answer."""
         super().__init__()
         self._adapter = adapter
         self.check = check
@@ -65,11 +62,7 @@ def mount(session: ks_session.Session,
 
 
 def check(session: ks_session.Session) -> None:
-    """Refuse all answers that are not those of a service.
-
-    They are raised as :class:`ForeignAnswer`, which is a bad gateway (502) to
-    keystoneauth and openstacksdk.
-    """
+    """Refuse all answers that are not a service's: :class:`ForeignAnswer`."""
     if not any(isinstance(getattr(adapter, 'check', None), _OfService)
                for adapter in session.adapters.values()):
         mount(session, _OfService())
@@ -132,10 +125,7 @@ def _is_success_of_service(answer, has_request_ids):
 
 
 def retry_after(response: requests.Response) -> float:
-    """Return for how long a service asks not to be asked (RFC 9110, 10.2.3).
-
-    :returns: seconds, 0 if it does not say or what it says is absurd.
-    """
+    """Return the seconds of Retry-After (RFC 9110, 10.2.3), or 0."""
     value = response.headers.get('Retry-After', '').strip()
     if re.fullmatch('[0-9]{1,9}', value):
         return int(value)

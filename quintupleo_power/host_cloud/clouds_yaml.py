@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries of the conductor's clouds.yaml."""
 
-import contextlib
 import logging
 import threading
-import typing
 
 from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1 import session as ks_session
@@ -29,6 +27,13 @@ class _YAMLErrors(logging.Filter):
         self.place: str | None = None
         self._thread = threading.get_ident()
 
+    def __enter__(self):
+        logging.getLogger('openstack.config').addFilter(self)
+        return self
+
+    def __exit__(self, *exc_info):
+        logging.getLogger('openstack.config').removeFilter(self)
+
     def filter(self, record: logging.LogRecord) -> bool:
         """Drop a record that carries an exception of the YAML parser."""
         if threading.get_ident() != self._thread:
@@ -38,16 +43,6 @@ class _YAMLErrors(logging.Filter):
         for error in found:
             self.place = _place(error)
         return not found
-
-
-@contextlib.contextmanager
-def _yaml_errors():
-    logger, unread = logging.getLogger('openstack.config'), _YAMLErrors()
-    logger.addFilter(unread)
-    try:
-        yield unread
-    finally:
-        logger.removeFilter(unread)
 
 
 def _place(error):
@@ -63,7 +58,7 @@ def entry(name: str, region_name: str | None = None
     :param region_name: region to use instead of the entry's own.
     :raises: CloudMisconfigured if it cannot be used.
     """
-    with _yaml_errors() as unread:
+    with _YAMLErrors() as unread:
         try:
             config = sdk_config.OpenStackConfig()
             if name == config.envvar_key:
@@ -71,8 +66,8 @@ def entry(name: str, region_name: str | None = None
                 raise errors.CloudMisconfigured(
                     f"'{name}' is not an entry of clouds.yaml but the "
                     'environment of the conductor, which is not used')
-            region: dict[str, typing.Any] = {'region_name': region_name}
-            found = config.get_one(cloud=name, **region if region_name else {})
+            found = config.get_one(cloud=name, **(
+                {'region_name': region_name} if region_name else {}))
             return found, found.get_session()
         except (sdk_exceptions.SDKException,
                 ks_exceptions.ClientException) as exc:

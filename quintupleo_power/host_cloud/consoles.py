@@ -30,14 +30,12 @@ class Consoles:
     def url(self, server: servers.Server, console_type: str) -> str:
         """Return the URL of a console.
 
-        It holds a token that opens the console to anybody who has it, for as
-        long as ``[consoleauth]token_ttl`` of the host cloud says: ten minutes
-        by default. It is kept out of keystoneauth's log.
+        Its token opens the console to anybody for as long as Nova's
+        ``[consoleauth]token_ttl`` says, and is kept out of the log.
 
         :param console_type: a key of :data:`PROTOCOLS`.
         :raises: NotOffered if the host cloud has no console of that type for
-            the server, NotFound if it has none now, or another
-            HostCloudError.
+            the server, NotFound if it has none now.
         """
         if self._compute.microversion < MICROVERSION:
             raise errors.NotOffered(
@@ -72,8 +70,7 @@ class Consoles:
         at most (``MAX_CONSOLE_BYTES`` in ``nova/virt/libvirt/driver.py``).
 
         :param lines: how many lines of its end; None for all.
-        :raises: NotFound if it has no console log, or another
-            HostCloudError.
+        :raises: NotFound if it has no console log.
         """
         # Nova takes -1, its word for all, for "all but the first line".
         options = {} if lines is None else {'length': lines}

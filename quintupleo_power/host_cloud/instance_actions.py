@@ -41,8 +41,6 @@ def since(compute: service.Service, server: servers.Server,
           updated: str) -> list[dict]:
     """Return what was done with a server after a reading, oldest first.
 
-    Nova's clock is compared with itself.
-
     :param server: the server as it is now.
     :param updated: ``updated`` of the server in that reading.
     """
@@ -98,8 +96,6 @@ def find(compute: service.Service, server: servers.Server, name: str,
     """Return an instance action, from the list of them if no more is shown.
 
     :param server: the server as it was before the action.
-    :param name: Nova's name of it.
-    :param request_id: of the action, None if it is not known.
     :returns: {} if nothing is found, as it may come late to where it is
         read; None if Nova's policy permits neither.
     """

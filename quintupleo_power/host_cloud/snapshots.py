@@ -47,9 +47,7 @@ class Snapshot:
 
     :ivar id: UUID of the image; ``server`` is that of the server.
     :ivar created_at: when it was begun, as Glance writes it.
-    :ivar is_image_ready: whether the image has its content.
     :ivar volumes: how many volumes it holds beside the disk.
-    :ivar properties: the image as a dict.
     """
 
     id: str
@@ -343,10 +341,9 @@ class Snapshots:
 
 
 def _position(volume_snapshot: dict[str, typing.Any]) -> int:
-    """Return which of its server's volumes a snapshot is of, from 0.
+    """Return which of its server's volumes a snapshot is of; 0 for old ones.
 
-    It is 0 for older ones, which do not say so: then the time is all there
-    is.
+    Of those the time is all there is.
     """
     metadata = volume_snapshot.get('metadata')
     position = str(metadata.get(POSITION)

@@ -97,7 +97,7 @@ class YAMLErrorsTestCase(unittest.TestCase):
     def test_warning_of_another_thread_is_left_to_it(self):
         record = logging.makeLogRecord(
             {'args': (yaml.YAMLError('a secret'),)})
-        with clouds_yaml._yaml_errors() as mine:
+        with clouds_yaml._YAMLErrors() as mine:
             with concurrent.futures.ThreadPoolExecutor() as pool:
                 self.assertTrue(pool.submit(mine.filter, record).result())
             self.assertIsNone(mine.place)
