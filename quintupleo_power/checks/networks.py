@@ -55,13 +55,12 @@ def _judge_security(network):
 
 def port_checks(project: cloud_info.CloudInfo) -> list[results.Check]:
     """Return the checks of which ports the project may have."""
-    need = (access.NETWORKS,)
     return [
         results.Check('port security', lambda facts: (
             facts[access.NETWORKS], project.ports()), _judge_port_security,
-            need),
+            (access.NETWORKS,)),
         results.Check('MAC addresses', lambda facts: project.ports(),
-                      _judge_macs, need)]
+                      _judge_macs, (access.NETWORKS,))]
 
 
 def _judge_port_security(read):

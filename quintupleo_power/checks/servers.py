@@ -33,7 +33,6 @@ def checks(project: cloud_info.CloudInfo, host: cloud.HostCloud,
     :param title: the server's name in the results, instead of that.
     """
     name = f'server {title or reference}'
-    need = (name,)
     return [
         results.Check(name, lambda facts: host.servers.get(reference),
                       _judge_server, (access.COMPUTE,)),
@@ -41,11 +40,11 @@ def checks(project: cloud_info.CloudInfo, host: cloud.HostCloud,
                       lambda facts: _network_boot(host, facts[name]),
                       _judge_network_boot, (name, access.IMAGES)),
         results.Check(f'{name}: flavor', lambda facts: _flavor(
-            host.capabilities, facts[name]), _judge_flavor, need),
+            host.capabilities, facts[name]), _judge_flavor, (name,)),
         results.Check(f'{name}: clean shutdown', lambda facts: (
             facts[name].image_id is not None,
             host.capabilities.shutdown_timeout(facts[name])),
-            _judge_shutdown, need),
+            _judge_shutdown, (name,)),
         results.Check(f'{name}: MAC addresses', lambda facts: project.ports(
             facts[name].id), _judge_macs, (name, access.NETWORKS)),
         results.Check(f'{name}: port security', lambda facts: project.ports(

@@ -149,8 +149,7 @@ def secure_boot(properties: dict, extra_specs: dict) -> bool | None:
 
 def is_network_first(properties: dict) -> bool:
     """Return whether an image asks the network and goes on to the disk."""
-    name, value = NETWORK_FIRST
-    return properties.get(name) == value
+    return NETWORK_FIRST in properties.items()
 
 
 def of_the_machine(properties: dict) -> dict:

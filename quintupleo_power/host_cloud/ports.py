@@ -82,13 +82,11 @@ class Ports:
         Neutron has no two of them. It may be the one that the server was made
         with, or what a conductor that died has made.
         """
-        for port in self._network.get('/ports', 'ports', list,
-                                      network_id=network_id,
-                                      mac_address=mac):
+        wanted = {'network_id': network_id, 'mac_address': mac}
+        for port in self._network.get('/ports', 'ports', list, **wanted):
             return _id(port)
         return _id(self._network.ask('/ports', {'port': {
-            'network_id': network_id, 'mac_address': mac, 'name': name,
-            'description': _DESCRIPTION}}, 'port'))
+            **wanted, 'name': name, 'description': _DESCRIPTION}}, 'port'))
 
     def delete(self, port_id: str) -> None:
         """Delete a port, unless it is gone already or is the user's."""
