@@ -69,6 +69,8 @@ RELEASES = (
     Release('29', '2025.1', '2025-04-02', ('urllib3<2',)),
     Release('32', '2025.2', '2025-10-01', ('urllib3<2',)),
     Release('35', '2026.1', '2026-04-01'),
+    # In between: where restore_interface is still the agent's alone.
+    Release('38', '2026.2', '2026-07-30'),
     # The newest goes with the newest of everything.
     Release('39', '2026.2', 'today'),
 )

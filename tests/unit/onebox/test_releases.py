@@ -56,7 +56,7 @@ def test_a_tier_by_name_is_run_with_the_newest():
 @pytest.mark.parametrize('words, names', [
     (['--ironic', '24.1'], ['24.1']),
     (['--ironic', '39', '--ironic', '29'], ['29', '39']),
-    (['--ironic', 'all'], ['24.1', '26.1', '29', '32', '35', '39'])])
+    (['--ironic', 'all'], ['24.1', '26.1', '29', '32', '35', '38', '39'])])
 def test_releases_by_name_are_run_in_full(words, names):
     choice = testing._choose(words)
     assert choice.tiers == testing.WITH_RELEASES
