@@ -36,8 +36,12 @@ class QuintupleoVendor(base.VendorInterface):
         :param http_method: the HTTP method that it is called by.
         :param arguments: what it is called with.
         :raises: InvalidParameterValue if a setting or an argument is wrong.
+        :raises: UnsupportedDriverExtension if there is no such method.
         """
         driver_info.parse(task.node)
+        if method not in (None, *_ARGUMENTS):
+            raise exception.UnsupportedDriverExtension(
+                driver=task.node.driver, extension=method)
         known = _ARGUMENTS.get(method, {})
         for name, value in arguments.items():
             if name not in known:
