@@ -269,8 +269,12 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._add(task, 'cleaning')
 
     def remove_cleaning_network(self, task):
-        """Take the node from the network for cleaning."""
-        self._remove(task, 'cleaning')
+        """Take the node from the network for cleaning.
+
+        An agent that goes on running, for a fast track, stays on it.
+        """
+        if not conductor_utils.is_fast_track(task):
+            self._remove(task, 'cleaning')
 
     def add_rescuing_network(self, task):
         """Put the node on the network for rescuing."""
