@@ -6,11 +6,12 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
-# The state table and its proofs are read from the code and the tests. The
-# tests as a package would need Ironic.
+# The state table, its proofs and what is tested of Ironic are read from the
+# code and the tests. The tests as a package would need Ironic.
 sys.path[:0] = [str(HERE / '_exts'), str(REPOSITORY),
                 str(REPOSITORY / 'benchmarks'),
-                str(REPOSITORY / 'tests' / 'functional')]
+                str(REPOSITORY / 'tests' / 'functional'),
+                str(REPOSITORY / 'tests' / 'unit' / 'contract')]
 
 extensions = [
     'benchmark_results',
@@ -19,6 +20,7 @@ extensions = [
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
     'sphinxcontrib.svgbob',
+    'contract_tables',
     'internal_info',
     'state_table',
 ]

@@ -24,7 +24,8 @@ INVENTORY = {
             'frequency': '1', 'flags': []},
     'memory': {'total': 1 << 32, 'physical_mb': 4096},
     'disks': [{'name': '/dev/vda', 'size': 20 << 30, 'rotational': False}],
-    'boot': {'pxe_interface': '20:57:f8:00:00:01', 'current_boot_mode': 'bios'},
+    'boot': {'pxe_interface': '20:57:f8:00:00:01',
+             'current_boot_mode': 'bios'},
     'bmc_address': None, 'bmc_v6address': None,
     'system_vendor': {'manufacturer': 'OpenStack', 'product_name': 'Nova'},
 }

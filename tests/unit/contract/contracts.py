@@ -158,6 +158,65 @@ METHODS = {
 }
 
 
+# Ironic's flows, each with the first of RELEASES that has it, and the tests
+# that run it through Ironic's conductor code, below tests/unit.
+_AGENT = 'contract/test_agent_flows.py::'
+_CONDUCTOR = 'contract/test_conductor_flows.py::'
+_REBUILD = 'interfaces/test_flows.py::'
+FLOWS = {
+    'verification': ('24.1', f'{_CONDUCTOR}ManagedTestCase'),
+    'inspection, by the host cloud': (
+        '24.1', f'{_AGENT}InspectionTestCase::test_without_an_agent'),
+    'inspection, by an agent': (
+        '24.1', f'{_AGENT}InspectionTestCase::test_by_the_agent'),
+    'deployment, by rebuild': ('24.1', f'{_CONDUCTOR}ManagedTestCase',
+                               f'{_REBUILD}NothingIsLeftTestCase'),
+    'deployment, by an agent': ('24.1', f'{_AGENT}LifeTestCase'),
+    'deployment again (rebuild)': (
+        '24.1', f'{_CONDUCTOR}ManagedTestCase::test_rebuild_of_an_instance'),
+    'deploy steps and templates': (
+        '24.1', f'{_REBUILD}DeployStepsTestCase'),
+    'deployment, fast track': ('24.1', f'{_AGENT}FastTrackTestCase'),
+    'deployment, autodetect': ('35', f'{_CONDUCTOR}AutodetectTestCase'),
+    'interfaces of instance_info': (
+        '24.1', f'{_REBUILD}InterfaceOfTheTaskTestCase',
+        f'{_REBUILD}NothingIsLeftTestCase'),
+    'undeployment': ('24.1', f'{_CONDUCTOR}ManagedTestCase',
+                     f'{_AGENT}LifeTestCase'),
+    'automated cleaning, without an agent': (
+        '24.1', f'{_REBUILD}NothingIsLeftTestCase'),
+    'automated cleaning, by an agent': (
+        '24.1', f'{_AGENT}LifeTestCase', f'{_REBUILD}NothingIsLeftTestCase'),
+    'automated cleaning, by a runbook': (
+        '32', f'{_REBUILD}RunbookTestCase'),
+    'manual cleaning': (
+        '24.1', f'{_CONDUCTOR}ManualCleaningTestCase',
+        f'{_AGENT}LifeTestCase::test_manual_cleaning',
+        'interfaces/test_wipe.py::StepTestCase',
+        'interfaces/test_snapshots.py'),
+    'manual cleaning, by a runbook': (
+        '26.1', f'{_CONDUCTOR}ManualCleaningTestCase::test_by_a_runbook'),
+    'service': ('24.1', f'{_CONDUCTOR}ServiceTestCase',
+                f'{_REBUILD}ServiceStepsTestCase', f'{_AGENT}LifeTestCase'),
+    'rescue and unrescue': (
+        '24.1', f'{_AGENT}LifeTestCase::test_rescue_and_unrescue',
+        f'{_CONDUCTOR}RescueTestCase'),
+    'adoption': ('24.1', f'{_CONDUCTOR}ManagedTestCase'),
+    'take-over by another conductor': (
+        '24.1', f'{_CONDUCTOR}TakeOverTestCase', 'test_takeover.py'),
+    'abort': ('24.1', f'{_AGENT}AbortTestCase'),
+    'nodes that are never off (disable_power_off)': (
+        '29', f'{_CONDUCTOR}DisablePowerOffTestCase'),
+    'power, boot device, media, console, VIFs': (
+        '24.1', f'{_CONDUCTOR}PowerTestCase'),
+    'power sync and health': ('24.1', 'drift/test_drift.py::WatchTestCase'),
+    'validation': (
+        '24.1', f'{_CONDUCTOR}PowerTestCase::'
+                'test_validation_of_all_interfaces',
+        'interfaces/test_validate.py'),
+}
+
+
 def is_in(release, first='24.1', last=None):
     """Return whether a release is from the first to the last one."""
     index = RELEASES.index

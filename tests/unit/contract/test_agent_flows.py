@@ -14,6 +14,8 @@ from tests.unit import nova_model
 
 RUNNING = nova_model.RUNNING
 SHUTDOWN = nova_model.SHUTDOWN
+WAITING = (states.DEPLOYWAIT, states.CLEANWAIT, states.RESCUEWAIT,
+           states.SERVICEWAIT)
 
 
 class AgentFlowTestCase(lab.LabTestCase):
@@ -24,14 +26,15 @@ class AgentFlowTestCase(lab.LabTestCase):
         self.useFixture(fixtures.MockPatch(
             'ironic.common.image_service.HttpImageService.validate_href',
             lambda service, href, *args, **kwargs:
-                types.SimpleNamespace(url=href)))
+                types.SimpleNamespace(
+                    url=href, headers={'Content-Length': '1000'})))
         self.set_node(deploy_interface='direct', rescue_interface='agent',
                       inspect_interface='agent')
 
     def heartbeat_until(self, state):
         """Let the agent live until Ironic has done all that it does."""
         for _ in range(5):
-            if self.node.provision_state == state:
+            if self.node.provision_state not in WAITING:
                 break
             self.agent.heartbeat()
         self.assert_in(state)

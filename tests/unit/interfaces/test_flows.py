@@ -12,9 +12,9 @@ from ironic.conductor import manager
 from ironic import objects
 from ironic.tests.unit.objects import utils as objects_utils
 import oslo_messaging
-import pytest
 
 from quintupleo_power.rebuild import server_fields
+from tests.unit.contract import installed
 from tests.unit.interfaces import test_deploy
 from tests.unit import nova_model
 
@@ -308,7 +308,7 @@ class NothingIsLeftTestCase(FlowTestCase):
 class RunbookTestCase(FlowTestCase):
     """Automated cleaning by a runbook, and steps that Ironic leaves out."""
 
-    pytestmark = pytest.mark.newest
+    pytestmark = installed.since('32')
 
     def setUp(self):
         super().setUp()

@@ -10,6 +10,7 @@ from onebox import releases
 from onebox import reports
 from onebox import system
 from onebox import testing
+from tests.unit.contract import contracts
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,11 @@ def _pinned(release):
     return dict(line.split('==') for line
                 in release.constraints.read_text().splitlines()
                 if not line.startswith('#'))
+
+
+def test_contract_of_ironic_is_compared_with_each_release():
+    assert contracts.RELEASES == tuple(
+        release.name for release in releases.RELEASES)
 
 
 def test_unknown_release_is_named():
