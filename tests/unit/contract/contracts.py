@@ -196,8 +196,9 @@ FLOWS = {
         'interfaces/test_snapshots.py'),
     'manual cleaning, by a runbook': (
         '26.1', f'{_CONDUCTOR}ManualCleaningTestCase::test_by_a_runbook'),
-    'service': ('24.1', f'{_CONDUCTOR}ServiceTestCase',
-                f'{_REBUILD}ServiceStepsTestCase', f'{_AGENT}LifeTestCase'),
+    'service, without an agent': ('24.1', f'{_CONDUCTOR}ServiceTestCase',
+                                  f'{_REBUILD}ServiceStepsTestCase'),
+    'service, by an agent': ('26.1', f'{_AGENT}LifeTestCase::test_service'),
     'rescue and unrescue': (
         '24.1', f'{_AGENT}LifeTestCase::test_rescue_and_unrescue',
         f'{_CONDUCTOR}RescueTestCase'),

@@ -9,6 +9,7 @@ from ironic.common import states
 from ironic.drivers.modules import inspect_utils
 
 from tests.unit.contract import agent
+from tests.unit.contract import installed
 from tests.unit.contract import lab
 from tests.unit import nova_model
 
@@ -65,11 +66,9 @@ class AgentFlowTestCase(lab.LabTestCase):
 
 class LifeTestCase(AgentFlowTestCase):
 
-    def test_deploy_service_and_undeploy(self):
+    @installed.since('26.1')
+    def test_service(self):
         self.deploy_by_agent()
-        self.assert_instance_runs()
-        self.assertIn('write_image', self.agent.executed)
-
         self.agent.forget()
         self.request(self.manager.do_node_service, [
             {'interface': 'deploy', 'step': 'burnin_cpu'}])
@@ -78,6 +77,11 @@ class LifeTestCase(AgentFlowTestCase):
         self.heartbeat_until(states.ACTIVE)
         self.assertEqual(['burnin_cpu'], self.agent.executed)
         self.assert_instance_runs()
+
+    def test_deploy_and_undeploy(self):
+        self.deploy_by_agent()
+        self.assert_instance_runs()
+        self.assertIn('write_image', self.agent.executed)
 
         self.agent.forget()
         self.assertIsNone(self.undeploy())

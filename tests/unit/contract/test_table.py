@@ -8,6 +8,7 @@ import pathlib
 from ironic.conductor import manager
 from ironic.conf import CONF
 from ironic.drivers import base
+from ironic.drivers.modules import agent_base
 from ironic import objects
 import pytest
 
@@ -23,6 +24,8 @@ PROBES = {
         CONF.conductor, 'automated_cleaning_runbook'),
     'manual cleaning, by a runbook': lambda: hasattr(
         objects, 'Runbook') or _has_module('ironic.objects.runbook'),
+    'service, by an agent': lambda: hasattr(
+        agent_base.AgentBaseMixin, 'execute_service_step'),
     'nodes that are never off (disable_power_off)': lambda: (
         'disable_power_off' in objects.Node.fields),
 }
