@@ -120,8 +120,6 @@ class DocumentedTestCase(lab.LabTestCase):
             return found(*arguments) if callable(found) else found
         except Exception as exc:  # noqa: BLE001
             return exc
-        finally:
-            self.task.node.save()
 
 
 class ReturnsTestCase(DocumentedTestCase):
