@@ -88,7 +88,7 @@ METHODS = {
         'tear_down_service': ('task', IRONIC),
         'prepare_service': ('task', OWN),
         'switch_interface': ('task', IRONIC, '35'),
-        'restore_interface': ('task', IRONIC, '35'),
+        'restore_interface': ('task', OWN, '35'),
         'supports_deploy': ('task', OWN, '35'),
     },
     'inspect': {
