@@ -55,6 +55,9 @@ RETURNS = {
     # No return is documented, and the API passes this on.
     'get_virtual_media': _is_list_of(dict),
     **dict.fromkeys(DICT_OF_PORTS, lambda found: isinstance(found, dict)),
+    # The same, where none is documented.
+    'add_provisioning_network': lambda found: (
+        found is None or isinstance(found, dict)),
     'get_node_network_data': lambda found: isinstance(found, dict),
     'get_power_state': _is(*POWER_STATES),
     'get_supported_power_states': _is_list_of(str),
