@@ -25,7 +25,7 @@ except ImportError:
 try:
     from ironic.common import health_states
 except ImportError:
-    # Where Ironic does not ask for the health of a node.
+    # Before Ironic 34.0, which does not ask for the health of a node.
     health_states = None
 
 get_metrics_logger = metrics_utils.get_metrics_logger

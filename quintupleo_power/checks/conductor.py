@@ -6,6 +6,12 @@ from oslo_config import cfg
 from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
 
+try:
+    from ironic.conf import conductor as ironic_conductor
+except ImportError:
+    # A client needs no Ironic.
+    ironic_conductor = None
+
 GROUP = quintupleo_conf.GROUP
 DRIVER = 'quintupleo'
 
@@ -18,9 +24,9 @@ _OPTIONAL = {
     'vendor': 'the console log and other vendor methods'}
 # Seconds that Nova waits by default for a guest to shut down.
 CLEAN_SHUTDOWN = 60
-# The shorter one of Ironic's own defaults, which differ by release.
-_SYNC_INTERVAL = 60
-_STATE_TIMEOUT = 60
+# Those of [conductor] that are judged. Their defaults differ by release, as
+# 60 s and since Ironic 33.0 120 s from one power sync to the next.
+_TIMES = ('power_state_change_timeout', 'sync_power_state_interval')
 # Nova learns 15 s late that a guest has switched itself off, and Ironic
 # gives up after two thirds of its time.
 _SHORTEST_STATE_TIMEOUT = 30
@@ -38,7 +44,8 @@ def usual_files() -> list[str]:
 def load(files: list[str]) -> cfg.ConfigOpts:
     """Read a conductor's configuration, and make the driver's code use it.
 
-    Ironic itself need not be installed. May raise ConfigurationError.
+    Ironic itself need not be installed; where it is not, options of its own
+    that are not set are not judged. May raise ConfigurationError.
     """
     try:
         cfg.CONF([], default_config_files=files, default_config_dirs=[])
@@ -47,10 +54,7 @@ def load(files: list[str]) -> cfg.ConfigOpts:
             cfg.ListOpt('enabled_hardware_types'),
             *(cfg.ListOpt(_option(name))
               for name in (*_REQUIRED, *_OPTIONAL))])
-        conf.register_opts([
-            cfg.IntOpt('power_state_change_timeout', default=_STATE_TIMEOUT),
-            cfg.IntOpt('sync_power_state_interval',
-                       default=_SYNC_INTERVAL)], group='conductor')
+        conf.register_opts(_times(), group='conductor')
         conf.register_opts(quintupleo_conf.opts, group=GROUP)
         conf([], default_config_files=files, default_config_dirs=[])
         # oslo.config checks a value when it is read.
@@ -65,6 +69,13 @@ def load(files: list[str]) -> cfg.ConfigOpts:
 
 def _option(name):
     return f'enabled_{name}_interfaces'
+
+
+def _times():
+    """Return Ironic's own options, or ones without a default without it."""
+    if ironic_conductor is None:
+        return [cfg.IntOpt(name) for name in _TIMES]
+    return [opt for opt in ironic_conductor.opts if opt.name in _TIMES]
 
 
 def checks(conf: cfg.ConfigOpts) -> list[results.Check]:
@@ -104,26 +115,27 @@ def _judge_interfaces(conf):
 
 
 def _judge_times(conf):
-    ours, ironic = conf[GROUP], conf.conductor
+    ours = conf[GROUP]
+    change_timeout, sync_interval = (conf.conductor[name] for name in _TIMES)
     mistakes = []
     if ours.action_timeout <= CLEAN_SHUTDOWN:
         mistakes.append((
             f'[{GROUP}]action_timeout is {ours.action_timeout} s, and a '
             f'clean shutdown alone may take {CLEAN_SHUTDOWN} s',
             f'set [{GROUP}]action_timeout to 300'))
-    if 0 < ironic.sync_power_state_interval <= ours.server_list_max_age:
+    if sync_interval and 0 < sync_interval <= ours.server_list_max_age:
         mistakes.append((
             f'a list of servers may be {ours.server_list_max_age:g} seconds '
             'old, which is no less than the time from one power sync to the '
-            f'next ({ironic.sync_power_state_interval} s): changes are seen '
+            f'next ({sync_interval} s): changes are seen '
             'a pass late',
             f'set [{GROUP}]server_list_max_age to less than '
             '[conductor]sync_power_state_interval'))
-    if ironic.power_state_change_timeout < _SHORTEST_STATE_TIMEOUT:
+    if change_timeout and change_timeout < _SHORTEST_STATE_TIMEOUT:
         mistakes.append((
-            '[conductor]power_state_change_timeout is '
-            f'{ironic.power_state_change_timeout} s, and a host cloud may '
-            'report 15 s late that a guest has switched itself off',
+            f'[conductor]power_state_change_timeout is {change_timeout} s, '
+            'and a host cloud may report 15 s late that a guest has switched '
+            'itself off',
             'set [conductor]power_state_change_timeout to 60'))
     if not mistakes:
         return results.passed(

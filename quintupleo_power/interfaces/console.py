@@ -9,8 +9,8 @@ from quintupleo_power.node import driver_info
 
 METRICS = compat.get_metrics_logger(__name__)
 
-# What Ironic's own graphical consoles are called, which its clients and Nova
-# know (ironic.common.vnc.get_console); the others keep Nova's names.
+# What Ironic's own graphical consoles are called, which its clients know
+# (ironic.common.vnc.get_console); the others keep Nova's names.
 _IRONIC_TYPES = {'novnc': 'vnc'}
 
 

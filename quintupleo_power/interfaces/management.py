@@ -256,7 +256,7 @@ class QuintupleoManagement(base.ManagementInterface):
 
     @METRICS.timer('QuintupleoManagement.get_node_health')
     def get_node_health(self, task):
-        """Get the health of the node's server; Ironic 39 asks for it.
+        """Get the health of the node's server; Ironic asks since 34.0.
 
         Power sync asks right after the power state, whose reading serves.
 
