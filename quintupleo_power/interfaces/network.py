@@ -176,13 +176,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             # The agent has just told that it is ready.
             return
         self._remove(task, *KINDS)
-        vifs = self._vifs(task)
-        if not vifs:
-            raise exception.NetworkError(
-                f'Node {task.node.uuid} has no VIF to be on a network with: '
-                'run "baremetal node vif attach" with a port of the host '
-                'cloud first')
-        self._plug(task, vifs)
+        self._plug(task, self._required_vifs(task))
 
     def unconfigure_tenant_networks(self, task):
         """Take their VIFs from the cards.
@@ -192,6 +186,30 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         if not conductor_utils.is_fast_track(task):
             self._remove(task, *KINDS)
             self._plug(task, dict.fromkeys(self._vifs(task)))
+
+    @METRICS.timer('QuintupleoNetwork.reattach_networking')
+    @base.service_step(requires_ramdisk=False)
+    def reattach_networking(self, task):
+        """Take the VIFs from the cards and attach them again, as a node runs.
+
+        It is what the step of Ironic's network interface neutron is there,
+        and Ironic offers it since 35.0. To run it twice does no harm.
+
+        :raises: NetworkError if there is no VIF, or Nova does not take one;
+            a VIF that was taken away is then attached by another run.
+        """
+        vifs = self._required_vifs(task)
+        self._plug(task, dict.fromkeys(vifs))
+        self._plug(task, vifs)
+
+    def _required_vifs(self, task):
+        vifs = self._vifs(task)
+        if not vifs:
+            raise exception.NetworkError(
+                f'Node {task.node.uuid} has no VIF to be on a network with: '
+                'run "baremetal node vif attach" with a port of the host '
+                'cloud first')
+        return vifs
 
     @staticmethod
     def _vifs(task):
@@ -212,12 +230,15 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         """Put the cards that boot on a network, each with a port made for it.
 
         They are on one at a time, whatever a conductor that died has left.
+
+        :returns: dict of the UUID of each of these ports in the host cloud by
+            that of Ironic's port.
         """
         node = task.node
         if conductor_utils.is_fast_track(task):
             LOG.info('Node %s stays on the network that its agent runs in',
                      node.uuid)
-            return
+            return {port.uuid: made for port, _, made in _made(task, KINDS)}
         self._remove(task, *KINDS)
         with _host_cloud(node) as (info, host):
             # Ironic boots an agent next, whatever runs now.
@@ -233,6 +254,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                 port.internal_info = {**port.internal_info, _key(kind): made}
                 port.save()
                 host.ports.plug(server, port.address, made)
+        return {port.uuid: made for port, _, made in _made(task, (kind,))}
 
     def _remove(self, task, *kinds, ended=()):
         """Take the cards from networks, and delete their ports there.
@@ -257,16 +279,22 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             port.save()
 
     def add_provisioning_network(self, task):
-        """Put the node on the network for provisioning."""
-        self._add(task, 'provisioning')
+        """Put the node on the network for provisioning.
+
+        :returns: see :meth:`_add`.
+        """
+        return self._add(task, 'provisioning')
 
     def remove_provisioning_network(self, task):
         """Take the node from the network for provisioning."""
         self._remove(task, 'provisioning')
 
     def add_cleaning_network(self, task):
-        """Put the node on the network for cleaning."""
-        self._add(task, 'cleaning')
+        """Put the node on the network for cleaning.
+
+        :returns: see :meth:`_add`.
+        """
+        return self._add(task, 'cleaning')
 
     def remove_cleaning_network(self, task):
         """Take the node from the network for cleaning.
@@ -277,8 +305,11 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             self._remove(task, 'cleaning')
 
     def add_rescuing_network(self, task):
-        """Put the node on the network for rescuing."""
-        self._add(task, 'rescuing')
+        """Put the node on the network for rescuing.
+
+        :returns: see :meth:`_add`.
+        """
+        return self._add(task, 'rescuing')
 
     def remove_rescuing_network(self, task):
         """Take the node from the network for rescuing.
@@ -294,8 +325,11 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         self._remove(task, 'rescuing')
 
     def add_inspection_network(self, task):
-        """Put the node on the network for inspection."""
-        self._add(task, 'inspection')
+        """Put the node on the network for inspection.
+
+        :returns: see :meth:`_add`.
+        """
+        return self._add(task, 'inspection')
 
     def remove_inspection_network(self, task):
         """Take the node from the network for inspection.
@@ -307,8 +341,11 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                          ended=(transitions.Situation.RESCUE,))
 
     def add_servicing_network(self, task):
-        """Put the node on the network for servicing."""
-        self._add(task, 'servicing')
+        """Put the node on the network for servicing.
+
+        :returns: see :meth:`_add`.
+        """
+        return self._add(task, 'servicing')
 
     def remove_servicing_network(self, task):
         """Take the node from the network for servicing."""

@@ -5,6 +5,8 @@ from unittest import mock
 
 from ironic.common import exception
 from ironic.common import states
+from ironic.conductor import servicing
+from ironic.conductor import steps
 from ironic.tests.unit.objects import utils as objects_utils
 from oslo_utils import uuidutils
 
@@ -66,6 +68,13 @@ class KindsTestCase(NetworkTestCase):
             self.assertEqual([], self.networks(), kind)
             self.assertEqual({}, self.host_cloud.neutron_ports)
             self.assertEqual({}, self.internal_info())
+
+    def test_ports_that_were_made_are_returned(self):
+        for kind in ('provisioning', 'cleaning', 'rescuing', 'inspection',
+                     'servicing'):
+            found = self.call(f'add_{kind}_network')
+            made, = self.host_cloud.neutron_ports
+            self.assertEqual({self.port.uuid: made}, found, kind)
 
     def test_each_kind_can_have_a_network_of_its_own(self):
         self.host_cloud.add_network('clean')
@@ -182,7 +191,8 @@ class KindsTestCase(NetworkTestCase):
         with mock.patch('ironic.conductor.utils.is_fast_track',
                         autospec=True, return_value=True):
             self.call('unconfigure_tenant_networks')
-            self.call('add_provisioning_network')
+            found = self.call('add_provisioning_network')
+        self.assertEqual([self.port.uuid], list(found))
         self.assertEqual([], self.host_cloud.sent)
         self.assertEqual(['provision'], self.networks())
         # It has deployed, and switched itself off.
@@ -369,6 +379,75 @@ class TenantTestCase(NetworkTestCase):
             port.address = '20:57:f8:00:00:09'
             self.assertRaises(exception.Conflict,
                               task.driver.network.port_changed, task, port)
+
+
+class ReattachTestCase(NetworkTestCase):
+    """A step that Ironic's own network interface has since 35.0."""
+
+    def setUp(self):
+        super().setUp()
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+        self.set_server('active', 1)
+        self.vif = self.make_vif(MAC)
+        self.call('vif_attach', {'id': self.vif})
+
+    def changes(self):
+        """What was asked of Nova about cards, but for reading them."""
+        return [request.split()[0] for request in self.host_cloud.requests
+                if 'os-interface' in request
+                and not request.startswith('GET')]
+
+    def test_card_is_taken_away_and_attached_again(self):
+        self.host_cloud.forget_requests()
+        self.call('reattach_networking')
+        self.assertEqual(['DELETE', 'POST'], self.changes())
+        self.assertEqual(['tenant'], self.networks())
+        self.assertEqual([{'id': self.vif}], self.call('vif_list'))
+
+    def test_card_that_somebody_took_away_comes_back(self):
+        self.host_cloud.ports.clear()
+        self.call('reattach_networking')
+        self.assertEqual(['tenant'], self.networks())
+
+    def test_card_that_nova_does_not_attach_again(self):
+        self.host_cloud.fail('POST', '/os-interface', (500, 'No host'))
+        error = self.assertRaises(exception.NetworkError, self.call,
+                                  'reattach_networking')
+        self.assert_says(error, self.node.uuid, 'No host')
+        self.call('reattach_networking')
+        self.assertEqual(['tenant'], self.networks())
+
+    def test_nova_in_a_rescue_takes_nothing_away(self):
+        self.set_server('rescued', 1)
+        error = self.assertRaises(exception.NetworkError, self.call,
+                                  'reattach_networking')
+        self.assert_says(error, self.node.uuid, 'vm_state rescued')
+        self.assertEqual(['tenant'], self.networks())
+
+    def test_node_without_a_vif(self):
+        self.call('vif_detach', self.vif)
+        error = self.assertRaises(exception.NetworkError, self.call,
+                                  'reattach_networking')
+        self.assert_says(error, self.node.uuid, 'baremetal node vif attach')
+
+    def test_ironic_offers_it(self):
+        if 'network' not in steps.SERVICING_INTERFACE_PRIORITY:
+            self.skipTest('Before Ironic 35.0')
+        self.node.refresh()
+        self.node.provision_state = states.SERVICING
+        self.node.target_provision_state = states.ACTIVE
+        self.node.save()
+        self.host_cloud.forget_requests()
+        with self.acquire() as task:
+            servicing.do_node_service(
+                task, [{'interface': 'network',
+                        'step': 'reattach_networking'}],
+                disable_ramdisk=True)
+        self.node.refresh()
+        self.assertEqual(states.ACTIVE, self.node.provision_state,
+                         self.node.last_error)
+        self.assertEqual(['DELETE', 'POST'], self.changes())
 
 
 class NetworkDataTestCase(NetworkTestCase):
