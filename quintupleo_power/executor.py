@@ -70,8 +70,7 @@ class _Execution:
         self._request = request
         self._deadline = deadline
         self._body = body
-        self._device = (boot_device.wished(node)[0]
-                        or transitions.Device.DISK)
+        self._device = boot_device.of_next_boot(node)
         self._host = cloud.get(info.credentials)
         # The last of these without success for all that is known.
         self._sent = []

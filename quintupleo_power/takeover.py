@@ -126,7 +126,7 @@ def _finish(task, request, server, sent):
         LOG.error('%(request)s was interrupted and could not be finished: '
                   '%(error)s', {'request': title, 'error': exc})
         return
-    device = boot_device.wished(node)[0] or transitions.Device.DISK
+    device = boot_device.of_next_boot(node)
     if has_booted and device.value == request['boot_device']:
         boot_device.booted(node)
     node.del_driver_internal_info(pending_request.KEY)

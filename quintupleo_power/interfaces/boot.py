@@ -13,8 +13,11 @@ from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
+from quintupleo_power import exceptions
 from quintupleo_power.media import boot_iso
+from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
+from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 
 CONF = cfg.CONF
@@ -60,6 +63,8 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         """Check that there is what an ISO is made of.
 
         :raises: MissingParameterValue if something is missing.
+        :raises: InvalidParameterValue if a setting is wrong, or the server
+            lacks the boot mode or secure boot that is asked for.
         """
         self._validate(task, 'deploy')
         if _runs_from_an_iso(task):
@@ -82,16 +87,20 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         self._validate(task, 'deploy')
 
     @staticmethod
-    def _validate(task, mode):
+    def _validate(task, ramdisk):
         driver_info.parse(task.node)
-        if deploy_utils.needs_agent_ramdisk(task.node, mode=mode):
-            boot_iso.agent(task.node, mode)
+        if deploy_utils.needs_agent_ramdisk(task.node, mode=ramdisk):
+            boot_iso.agent(task.node, ramdisk)
         try:
-            boot_mode = _boot_mode(task)
+            with exceptions.host_cloud(task.node) as (info, host):
+                server = host.servers.get(info.server)
+                boot_mode.require_requested(task.node, host.capabilities,
+                                            server)
+                mode = rescue_image.boot_mode(task.node, host, server)
         except exception.DriverOperationError:
             # Validation of the power interface tells of it.
             return
-        boot_iso.require_boot_loader(task.node, boot_mode)
+        boot_iso.require_boot_loader(task.node, mode)
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_ramdisk')
     def prepare_ramdisk(self, task, ramdisk_params):
@@ -121,10 +130,10 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         if CONF.debug:
             parameters.setdefault('ipa-debug', '1')
         boot_mode_utils.sync_boot_mode(task)
-        boot_mode = _boot_mode(task)
-        with boot_iso.of_the_agent(task, boot_mode, parameters) as path:
-            virtual_media.insert(node, virtual_media.Purpose.RAMDISK,
-                                 boot_mode, path)
+        mode = _boot_mode(task)
+        with boot_iso.of_the_agent(task, mode, parameters) as path:
+            virtual_media.insert(node, virtual_media.Purpose.RAMDISK, mode,
+                                 path)
         conductor_utils.node_set_boot_device(task, boot_devices.CDROM,
                                              persistent=False)
 
@@ -151,10 +160,10 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         boot_mode_utils.configure_secure_boot_if_needed(task)
         device = boot_devices.DISK
         if _runs_from_an_iso(task):
-            boot_mode = _boot_mode(task)
-            with boot_iso.of_an_instance(task, boot_mode) as path:
+            mode = _boot_mode(task)
+            with boot_iso.of_an_instance(task, mode) as path:
                 virtual_media.insert(
-                    task.node, virtual_media.Purpose.INSTANCE, boot_mode, path)
+                    task.node, virtual_media.Purpose.INSTANCE, mode, path)
             device = boot_devices.CDROM
         conductor_utils.node_set_boot_device(task, device, persistent=True)
 

@@ -23,6 +23,7 @@ from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import images
 from quintupleo_power.media import rescue_image
+from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import disk_steps
@@ -106,6 +107,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
                     f'Server {server.id} ({server.name}) cannot be deployed '
                     f'by a rebuild: {obstacle}: use deploy_interface direct')
             _require_room(host, server, image)
+            boot_mode.require_requested(task.node, host.capabilities, server)
             if drive:
                 server_fields.check(task.node, host.compute_version, server,
                                     drive)

@@ -21,6 +21,7 @@ from quintupleo_power.interfaces import deploy
 from quintupleo_power.media import user_media
 from quintupleo_power.media import virtual_media
 from quintupleo_power.node import boot_device
+from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 from quintupleo_power.rebuild import disk_steps
@@ -117,30 +118,34 @@ class QuintupleoManagement(base.ManagementInterface):
     def get_boot_device(self, task):
         """Get the device that the node boots from next.
 
+        A node of which nothing was ever recorded boots from the disk, out of
+        somebody's rescue, too, unless its server asks the network first.
+
         :raises: DriverOperationError if nothing was ever recorded and the
-            host cloud does not tell what is in use.
+            host cloud does not tell what the server is.
         :returns: a dictionary with ``boot_device`` and ``persistent``.
         """
         device, persistent = boot_device.wished(task.node)
         if device is None:
-            device, persistent = self._device_in_use(task), None
+            with exceptions.host_cloud(task.node) as (info, host):
+                server = host.servers.get(info.server)
+            device = (transitions.Device.PXE if server.network_first
+                      else boot_device.of_next_boot(task.node))
         return {'boot_device': _IRONIC_DEVICES[device],
                 'persistent': persistent}
 
-    def _device_in_use(self, task):
-        with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get(info.server)
-        if server.network_first:
-            return transitions.Device.PXE
-        return transitions.device_in_use(server.state)
-
+    @METRICS.timer('QuintupleoManagement.get_supported_boot_modes')
     def get_supported_boot_modes(self, task):
-        """Get a list of the supported boot modes.
+        """Get a list of the boot modes that the node's server has.
 
-        :returns: the modes that servers can have; a server's own is fixed
-            by its image.
+        :returns: the only one, as its image decides, or both if the host
+            cloud does not tell.
         """
-        return [boot_modes.LEGACY_BIOS, boot_modes.UEFI]
+        with exceptions.host_cloud(task.node) as (info, host):
+            current = host.capabilities.boot_mode(
+                host.servers.get(info.server))
+        return [current] if current else [boot_modes.LEGACY_BIOS,
+                                          boot_modes.UEFI]
 
     @METRICS.timer('QuintupleoManagement.get_boot_mode')
     def get_boot_mode(self, task):
@@ -165,12 +170,7 @@ class QuintupleoManagement(base.ManagementInterface):
         with exceptions.host_cloud(task.node) as (info, host):
             current = host.capabilities.boot_mode(
                 host.servers.get(info.server))
-        if current is not None and mode != current:
-            raise exception.InvalidParameterValue(
-                f'Node {task.node.uuid}: its server boots in mode {current} '
-                f'and not {mode}, which hw_firmware_type of its image '
-                'decides: make the server from another image, or set '
-                f'capabilities boot_mode:{current} on the node')
+        boot_mode.require(task.node, current, mode)
 
     @METRICS.timer('QuintupleoManagement.get_secure_boot_state')
     def get_secure_boot_state(self, task):
@@ -207,10 +207,7 @@ class QuintupleoManagement(base.ManagementInterface):
         if current == state:
             return
         if state:
-            raise exception.InvalidParameterValue(
-                f'Node {task.node.uuid}: its server has no secure boot for '
-                'all that the host cloud tells: make the server from an image '
-                'with hw_firmware_type=uefi and os_secure_boot=required')
+            boot_mode.require_secure(task.node, current)
         raise exception.UnsupportedDriverExtension(
             f'Node {task.node.uuid}: secure boot of its server cannot be '
             'turned off, as os_secure_boot of its image or os:secure_boot of '

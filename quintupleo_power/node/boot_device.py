@@ -41,6 +41,14 @@ def wished(node: 'objects.Node'
     return None, None
 
 
+def of_next_boot(node: 'objects.Node') -> transitions.Device:
+    """Return what the next boot is to be from: the disk without a wish.
+
+    :raises: InvalidParameterValue, see :func:`wished`.
+    """
+    return wished(node)[0] or transitions.Device.DISK
+
+
 def forget(node: 'objects.Node', device: transitions.Device) -> None:
     """Remove the wishes for a device that is gone, and save the node."""
     for key in (PERSISTENT_KEY, ONCE_KEY):

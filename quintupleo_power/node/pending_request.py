@@ -24,7 +24,6 @@ from oslo_config import cfg
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import internal_info
-from quintupleo_power import transitions
 
 CONF = cfg.CONF
 
@@ -57,7 +56,7 @@ def kept(node: objects.Node, power_state: str) -> abc.Iterator[None]:
         boot device that this one does not know.
     """
     if node.uuid not in _being_finished:
-        device = boot_device.wished(node)[0] or transitions.Device.DISK
+        device = boot_device.of_next_boot(node)
         node.set_driver_internal_info(KEY, {
             'power_state': power_state,
             'boot_device': device.value,

@@ -218,7 +218,7 @@ class Sequence(stateful.RuleBasedStateMachine):
             assert self.ironic.get_boot_device(self.node) == (
                 self.wish.next, not self.wish.once), f'and not {self.wish}'
         else:
-            # Ironic's API then tells the device in use.
+            # Ironic's API then tells what a reboot leads to.
             left = boot_device.wished(self.ironic.node(self.node))
             assert left == (None, None), f'{left} should be forgotten'
 
@@ -491,8 +491,7 @@ class Sequence(stateful.RuleBasedStateMachine):
         elif error:
             assert None in [machine.vm_state for machine in possible]
         else:
-            assert result[1] is None
-            assert result[0] in [machine.device for machine in possible]
+            assert result == (model.DISK, None)
 
     # Power sync.
 

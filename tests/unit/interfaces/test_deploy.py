@@ -236,6 +236,32 @@ class ValidateTestCase(DeployTestCase):
         self.server.image = None
         self.check()
 
+    def test_firmware_that_the_server_does_not_have(self):
+        for firmware, capabilities, words in (
+                ('bios', {'boot_mode': 'uefi'}, 'in mode bios and not uefi'),
+                ('uefi', {'boot_mode': 'bios'}, 'in mode uefi and not bios'),
+                ('bios', {'secure_boot': 'true'}, 'in mode bios'),
+                ('uefi', {'secure_boot': 'true'}, 'os_secure_boot=required')):
+            with self.subTest(words):
+                self.host_cloud.images[self.server.image][
+                    'hw_firmware_type'] = firmware
+                self.forget_clouds()
+                self.set_instance(capabilities=capabilities)
+                self.refuse(words)
+                # Before anything is done, should it come to that.
+                self.assert_failed(words)
+                self.assert_sent()
+
+    def test_firmware_of_the_nodes_own_capabilities(self):
+        self.node.properties = {'capabilities': 'boot_mode:uefi'}
+        self.node.save()
+        self.refuse('in mode bios and not uefi')
+        self.host_cloud.images[self.server.image].update(
+            hw_firmware_type='uefi', os_secure_boot='required')
+        self.forget_clouds()
+        self.set_instance(capabilities={'secure_boot': 'true'})
+        self.check()
+
     def test_config_drive_that_is_there_already(self):
         self.set_instance(configdrive={'vendor_data': {'a': 1}})
         self.refuse('vendor_data')
@@ -436,14 +462,6 @@ class FailuresTestCase(DeployTestCase):
         self.host_cloud.fail('POST', '/action$',
                              (409, 'Instance is locked'), times=9)
         self.assert_failed('it is locked')
-
-    def test_secure_boot_that_the_server_does_not_have(self):
-        self.node.instance_info = {**self.node.instance_info,
-                                   'capabilities': {'secure_boot': 'true'}}
-        self.node.save()
-        self.host_cloud.images[self.server.image]['hw_firmware_type'] = 'uefi'
-        self.assert_failed('secure boot')
-        self.assert_sent()
 
     def test_conductor_that_died_leaves_what_was_under_way(self):
         with mock.patch('quintupleo_power.host_cloud.actions.Actions.wait',

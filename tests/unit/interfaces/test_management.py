@@ -2,7 +2,6 @@
 """The management interface."""
 
 from ironic.common import boot_devices
-from ironic.common import boot_modes
 from ironic.common import exception
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers.modules import boot_mode_utils
@@ -26,10 +25,6 @@ class InterfaceTestCase(ManagementTestCase):
     def test_boot_devices_are_pxe_disk_and_cdrom(self):
         self.assertEqual(['pxe', 'disk', 'cdrom'],
                          self.call('get_supported_boot_devices'))
-
-    def test_boot_modes_are_bios_and_uefi(self):
-        self.assertEqual([boot_modes.LEGACY_BIOS, boot_modes.UEFI],
-                         self.call('get_supported_boot_modes'))
 
     def test_properties_are_those_of_the_power_interface(self):
         with self.acquire(shared=True) as task:
@@ -218,13 +213,22 @@ class BootDeviceTestCase(ManagementTestCase):
         self.assertRaises(exception.ExclusiveLockRequired, self.call,
                           'set_boot_device', boot_devices.PXE, shared=True)
 
-    def test_without_a_wish_it_is_what_the_server_runs_from(self):
-        for vm_state, device in (('active', 'disk'), ('stopped', 'disk'),
-                                 ('rescued', 'pxe')):
+    def test_without_a_wish_it_is_what_a_reboot_leads_to(self):
+        for vm_state in ('active', 'stopped', 'rescued'):
             self.forget_clouds()
             self.set_server(vm_state)
-            self.assertEqual({'boot_device': device, 'persistent': None},
+            self.assertEqual({'boot_device': 'disk', 'persistent': None},
                              self.call('get_boot_device'))
+        with self.acquire() as task:
+            task.driver.power.reboot(task)
+        self.assertEqual(['unrescue'], self.host_cloud.sent)
+
+    def test_without_a_wish_a_network_first_server_asks_the_network(self):
+        self.server.image = self.host_cloud.add_image(
+            'iso', quintupleo_boot='network-first')['id']
+        self.server.volumes = (self.host_cloud.add_volume(),)
+        self.assertEqual({'boot_device': 'pxe', 'persistent': None},
+                         self.call('get_boot_device'))
 
     def test_without_a_wish_and_a_server_it_is_an_error(self):
         self.set_server('deleted')
@@ -266,9 +270,26 @@ class BootModeTestCase(ManagementTestCase):
 
     def test_any_mode_is_accepted_when_the_cloud_does_not_tell(self):
         self.server.image = None
+        self.assertEqual(['bios', 'uefi'],
+                         self.call('get_supported_boot_modes'))
         for mode in ('bios', 'uefi'):
             self.call('set_boot_mode', mode)
         self.assertEqual([], self.host_cloud.sent)
+
+    def test_modes_that_are_not_refused_are_supported(self):
+        for firmware in ('uefi', 'bios'):
+            self.forget_clouds()
+            self.set_firmware(firmware)
+            supported = self.call('get_supported_boot_modes')
+            self.assertEqual([firmware], supported)
+            for mode in ('uefi', 'bios'):
+                with self.acquire() as task:
+                    if mode in supported:
+                        conductor_utils.node_set_boot_mode(task, mode)
+                    else:
+                        self.assertRaises(
+                            exception.InvalidParameterValue,
+                            conductor_utils.node_set_boot_mode, task, mode)
 
     def test_another_mode_is_refused_with_what_helps(self):
         error = self.assertRaises(exception.InvalidParameterValue,

@@ -158,6 +158,26 @@ class RamdiskTestCase(VirtualMediaTestCase):
                                   self.call, 'validate')
         self.assert_says(error, self.node.uuid, '[conductor]bootloader')
 
+    def test_firmware_that_the_server_does_not_have_is_told(self):
+        for capabilities, words in (
+                ({'boot_mode': 'uefi'}, 'in mode bios and not uefi'),
+                ({'secure_boot': 'true'}, 'in mode bios and not uefi')):
+            self.node.instance_info = {'capabilities': capabilities}
+            self.node.save()
+            error = self.assertRaises(exception.InvalidParameterValue,
+                                      self.call, 'validate')
+            self.assert_says(error, self.node.uuid, words)
+
+    def test_secure_boot_that_the_server_does_not_have_is_told(self):
+        self.have_uefi()
+        self.config(esp_image='/images/esp.img')
+        self.call('validate')
+        self.node.instance_info = {'capabilities': {'secure_boot': 'true'}}
+        self.node.save()
+        error = self.assertRaises(exception.InvalidParameterValue,
+                                  self.call, 'validate')
+        self.assert_says(error, self.node.uuid, 'os_secure_boot=required')
+
     def test_missing_ramdisk_is_told_by_validation(self):
         self.config(group='conductor', deploy_ramdisk=None)
         self.assertRaises(exception.MissingParameterValue,
