@@ -11,8 +11,13 @@ from ironic.common import exception
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import time_limit
 from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
+
+# Seconds that the validations of one task may wait for host clouds: a request
+# to Ironic's API waits for them, and gives up after a minute or two.
+VALIDATION_TIME = 20.0
 
 # Errors about an image name the setting themselves.
 _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
@@ -32,8 +37,18 @@ def host_cloud(node, validating=False,
         missing or wrong, or what :func:`translated` raises.
     """
     info = driver_info.parse(node)
-    with translated(info, validating, failure):
+    with translated(info, validating, failure), (
+            validation(node) if validating else contextlib.nullcontext()):
         yield info, cloud.get(info.credentials)
+
+
+def validation(node):
+    """Limit what a validation of a node waits for its host cloud.
+
+    :param node: the node of a task, all of whose validations are limited
+        together.
+    """
+    return time_limit.within(VALIDATION_TIME, node)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
+from quintupleo_power.host_cloud import time_limit
 
 NO_MICROVERSION = (0, 0)
 
@@ -109,7 +110,7 @@ class Service:
         now = time.monotonic()
         took = retry_state.seconds_since_start - retry_state.idle_for
         if (retry_state.attempt_number >= self.ATTEMPTS or took > self.SLOW
-                or now < self._away_until):
+                or now < self._away_until or time_limit.is_over()):
             self._away_until = now + self.AWAY
             return True
         return retry_state.outcome.exception().retry_after > self.SLOW
@@ -197,7 +198,7 @@ class Service:
               **kwargs: typing.Any) -> typing.Any:
         """Call keystoneauth, with what it raises as one of our errors."""
         try:
-            return function(*args, **kwargs)
+            return time_limit.run(function, *args, **kwargs)
         except ks_exceptions.ClientException as exc:
             error = self._error(exc)
         except errors.HostCloudError as exc:

@@ -6,6 +6,8 @@ from concurrent import futures
 import threading
 import typing
 
+from quintupleo_power.host_cloud import time_limit
+
 
 class SharedCall:
     """A function that runs once for all who ask for it before it begins.
@@ -35,7 +37,7 @@ class SharedCall:
                 if self._next is None:
                     self._next = self._executor.submit(self._run)
                 call = self._next
-        return call.result()
+        return time_limit.wait(call)
 
     def _run(self):
         with self._lock:

@@ -92,7 +92,8 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         if deploy_utils.needs_agent_ramdisk(task.node, mode=ramdisk):
             boot_iso.agent(task.node, ramdisk)
         try:
-            with exceptions.host_cloud(task.node) as (info, host):
+            with exceptions.validation(task.node), exceptions.host_cloud(
+                    task.node) as (info, host):
                 server = host.servers.get(info.server)
                 boot_mode.require_requested(task.node, host.capabilities,
                                             server)

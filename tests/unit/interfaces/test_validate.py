@@ -2,13 +2,20 @@
 """Bad input and bad clouds, each told in one sentence."""
 
 import logging
+import re
+import threading
+import time
 
 import fixtures
 from ironic.common import exception
+from ironic.common import states
+from ironic.conductor import manager
 import requests
 
+from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.interfaces import power
 from tests.unit import base
 from tests.unit import host_cloud_fixture
@@ -111,6 +118,102 @@ class ServerTestCase(ValidateTestCase):
     def test_deleted_server(self):
         self.set_server('deleted')
         self.invalid(self.server.id, 'does not exist')
+
+
+class TimeLimitTestCase(ValidateTestCase):
+    """A host cloud that takes a request and does not answer it."""
+
+    LIMIT, HANG = 0.5, 8.0
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.MockPatchObject(
+            exceptions, 'VALIDATION_TIME', self.LIMIT))
+        self.config(group='conductor', deploy_kernel='file:///k',
+                    deploy_ramdisk='file:///r')
+        self.config(group='quintupleo', provisioning_network='provision')
+        self.host_cloud.add_network('provision')
+        self.node.boot_interface = 'quintupleo-virtual-media'
+        self.node.deploy_interface = 'quintupleo-rebuild'
+        self.node.network_interface = 'quintupleo'
+        self.node.driver_internal_info = {'is_whole_disk_image': True}
+        self.node.instance_info = {
+            'image_source': 'http://images.test/a', 'image_type': 'whole-disk',
+            'image_checksum': 'a' * 64}
+        self.node.save()
+        # What is not answered, and until when.
+        self.path, self.answers = None, threading.Event()
+        self.addCleanup(self.let_go)
+        serve = self.host_cloud._serve
+
+        def wait_and_serve(request, context):
+            if self.path and re.search(self.path, request.url):
+                self.answers.wait(self.HANG)
+            return serve(request, context)
+
+        self.useFixture(fixtures.MockPatchObject(
+            self.host_cloud, '_serve', wait_and_serve))
+
+    def hang(self, path):
+        """Answer no request whose address matches."""
+        self.answers.clear()
+        self.path = path
+
+    def let_go(self):
+        """Answer all requests, and wait for what has made them."""
+        self.path = None
+        self.answers.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith('quintupleo-limited'):
+                thread.join(self.HANG)
+
+    def validate_all(self):
+        """Validate as Ironic's API does; return its answer and the time."""
+        conductor = manager.ConductorManager('test-host', 'test-topic')
+        begun = time.monotonic()
+        found = conductor.validate_driver_interfaces(self.context,
+                                                     self.node.uuid)
+        return found, time.monotonic() - begun
+
+    def test_all_interfaces_have_it_together(self):
+        for path in ('/auth/tokens', '/servers', '/v2.1'):
+            with self.subTest(path):
+                self.forget_clouds()
+                self.hang(path)
+                found, seconds = self.validate_all()
+                self.let_go()
+                self.assertLess(seconds, self.HANG)
+                for name in ('deploy', 'power'):
+                    self.assertFalse(found[name]['result'])
+                    self.assertIn('has not answered within 0.5 s',
+                                  found[name]['reason'])
+
+    def test_list_that_many_wait_for(self):
+        self.set_driver_info(quintupleo_server='machine-0')
+        self.hang('/servers/detail')
+        self.useFixture(fixtures.MockPatchObject(
+            server_cache, 'SHARED_FROM', 1))
+        found, seconds = self.validate_all()
+        self.assertLess(seconds, self.HANG)
+        self.assertIn('has not answered within', found['power']['reason'])
+
+    def test_next_validation_has_its_own_time(self):
+        self.hang('/servers')
+        self.validate_all()
+        self.let_go()
+        self.useFixture(fixtures.MockPatchObject(
+            exceptions, 'VALIDATION_TIME', 60.0))
+        found, _ = self.validate_all()
+        for name in ('boot', 'deploy', 'network', 'power'):
+            self.assertEqual({'result': True}, found[name], name)
+
+    def test_what_is_no_validation_waits_on(self):
+        self.hang('/servers')
+        threading.Timer(2 * self.LIMIT, self.answers.set).start()
+        with self.acquire() as task:
+            self.validate_all()
+            self.assertEqual(states.POWER_ON,
+                             task.driver.power.get_power_state(task))
 
 
 class SlowStopTestCase(ValidateTestCase):
