@@ -62,6 +62,14 @@ class BootImages:
         _upload(self._image, image_id, path)
         return image_id
 
+    def is_active(self, image_id: str) -> bool:
+        """Return whether an ISO is there, as a whole."""
+        try:
+            return self._image.get(
+                f'/images/{image_id}').get('status') == 'active'
+        except errors.NotFound:
+            return False
+
     def delete(self, node_id: str) -> None:
         """Delete all ISOs that were uploaded for a node."""
         for image in list(images.read_all(self._image,

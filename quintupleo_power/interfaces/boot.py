@@ -3,6 +3,7 @@
 
 from ironic.common import boot_devices
 from ironic.common import exception
+from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
 from ironic.drivers.modules import boot_mode_utils
@@ -63,11 +64,13 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         """Check that there is what an ISO is made of.
 
         :raises: MissingParameterValue if something is missing.
-        :raises: InvalidParameterValue if a setting is wrong, or the server
-            lacks the boot mode or secure boot that is asked for.
+        :raises: InvalidParameterValue if a setting is wrong, the server lacks
+            the boot mode or secure boot that is asked for, or there is a
+            config drive that an ISO cannot have beside it.
         """
         self._validate(task, 'deploy')
         if _runs_from_an_iso(task):
+            _require_no_config_drive(task.node)
             deploy_utils.validate_image_properties(
                 task, deploy_utils.get_image_instance_info(task.node))
 
@@ -148,24 +151,30 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
     def prepare_instance(self, task):
         """Set all boots from now on to be those of the instance.
 
+        The ISO of an instance that is there already, as after a take-over, is
+        used again unless something that it is made of has changed.
+
         :raises: MissingParameterValue if a required setting is missing, or
             the boot loader of an ISO.
-        :raises: InvalidParameterValue if a setting is wrong, or the server
-            lacks the boot mode or secure boot that is asked for.
+        :raises: InvalidParameterValue if a setting is wrong, the server lacks
+            the boot mode or secure boot that is asked for, or an ISO is to
+            be deployed with a config drive.
         :raises: ImageCreationFailed if an ISO is wanted and cannot be made,
             or what Ironic raises if it cannot be fetched.
         :raises: DriverOperationError if the host cloud does not take it.
         """
-        virtual_media.eject(task.node)
+        runs_from_an_iso = _runs_from_an_iso(task)
+        if runs_from_an_iso and task.node.provision_state == states.DEPLOYING:
+            # Ironic keeps that of a request after it has validated the node.
+            _require_no_config_drive(task.node)
         boot_mode_utils.sync_boot_mode(task)
         boot_mode_utils.configure_secure_boot_if_needed(task)
-        device = boot_devices.DISK
-        if _runs_from_an_iso(task):
-            mode = _boot_mode(task)
-            with boot_iso.of_an_instance(task, mode) as path:
-                virtual_media.insert(
-                    task.node, virtual_media.Purpose.INSTANCE, mode, path)
+        if runs_from_an_iso:
+            _insert_instance(task)
             device = boot_devices.CDROM
+        else:
+            virtual_media.eject(task.node)
+            device = boot_devices.DISK
         conductor_utils.node_set_boot_device(task, device, persistent=True)
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.clean_up_instance')
@@ -177,6 +186,29 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         """
         virtual_media.eject(task.node)
         boot_mode_utils.deconfigure_secure_boot_if_needed(task)
+
+
+def _require_no_config_drive(node):
+    if node.instance_info.get('configdrive'):
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: its instance is to run from an ISO, and a '
+            'rescue of Nova adds no second medium for its config drive: '
+            'deploy it without one, remove instance_info/configdrive, and '
+            'put what the instance needs into the ISO')
+
+
+def _insert_instance(task):
+    """Put the ISO of an instance into the drive, if it is not there."""
+    node, mode = task.node, _boot_mode(task)
+    purpose = virtual_media.Purpose.INSTANCE
+    source = boot_iso.source_of_instance(node, mode)
+    # What is at an address may have changed since the last deployment.
+    if node.provision_state != states.DEPLOYING and virtual_media.holds(
+            node, purpose, source):
+        return
+    virtual_media.eject(node)
+    with boot_iso.of_an_instance(task, mode) as path:
+        virtual_media.insert(node, purpose, mode, path, source)
 
 
 def _runs_from_an_iso(task):

@@ -7,6 +7,7 @@ They hold what Ironic's redfish virtual media boot puts on its own
 
 from collections import abc
 import contextlib
+import hashlib
 import json
 import os
 
@@ -27,6 +28,9 @@ from quintupleo_power import compat
 _CA_FILE = 'etc/ironic-python-agent/ironic.crt'
 _CA_CONFIG = f'[DEFAULT]\ncafile = /{_CA_FILE}\n'.encode()
 _CA_CONFIG_FILE = 'etc/ironic-python-agent.d/ironic-tls.conf'
+# What of instance_info decides what an instance runs from.
+_INSTANCE_KEYS = ('boot_iso', 'kernel', 'ramdisk', 'image_source',
+                  'ramdisk_kernel_arguments')
 _NETWORK_DATA_FILE = 'openstack/latest/network_data.json'
 
 
@@ -92,6 +96,16 @@ def of_an_instance(task: task_manager.TaskManager, boot_mode: str
     line = f'root=/dev/ram0 text {info.get("ramdisk_kernel_arguments") or ""}'
     with _made(task, boot_mode, kernel, ramdisk, line) as path:
         yield path
+
+
+def source_of_instance(node: 'objects.Node', boot_mode: str) -> str:
+    """Return a checksum of all settings that an instance's ISO is made of.
+
+    :param boot_mode: 'bios' or 'uefi'.
+    """
+    text = json.dumps([boot_mode, _boot_loader(node), CONF.esp_image,
+                       *map(node.instance_info.get, _INSTANCE_KEYS)])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @contextlib.contextmanager

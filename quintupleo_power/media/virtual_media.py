@@ -88,12 +88,29 @@ def require_free(node: 'objects.Node') -> None:
             'again when that is over')
 
 
+def holds(node: 'objects.Node', purpose: Purpose, source: str) -> bool:
+    """Return whether the right ISO is in a node's drive already.
+
+    :param source: what :func:`insert` got.
+    :raises: InvalidParameterValue or MissingParameterValue if a setting is
+        wrong or missing.
+    :raises: DriverOperationError if the host cloud cannot be asked.
+    """
+    media = node.driver_internal_info.get(KEY)
+    if not media or not media['image'] or (
+            purpose.value, source) != (media['purpose'], media.get('source')):
+        return False
+    with exceptions.host_cloud(node) as (_, host):
+        return host.boot_images.is_active(media['image'])
+
+
 def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
-           path: str) -> None:
+           path: str, source: str | None = None) -> None:
     """Put an ISO into a node's drive, in place of any other, and save it.
 
     :param node: a node, locked.
     :param boot_mode: 'bios' or 'uefi'.
+    :param source: what the ISO is known by when it is wanted again.
     :raises: InvalidParameterValue or MissingParameterValue if a setting is
         wrong or missing.
     :raises: DriverOperationError if the host cloud does not take it.
@@ -103,12 +120,14 @@ def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
         _save(node, purpose, None)
         _save(node, purpose, host.boot_images.create(
             node.uuid, _this_ironic(ironic_context.get_admin_context()),
-            boot_mode, path))
+            boot_mode, path), source)
 
 
-def _save(node, purpose, image_id):
-    node.set_driver_internal_info(
-        KEY, {'purpose': purpose.value, 'image': image_id})
+def _save(node, purpose, image_id, source=None):
+    media = {'purpose': purpose.value, 'image': image_id}
+    if source:
+        media['source'] = source
+    node.set_driver_internal_info(KEY, media)
     node.save()
 
 

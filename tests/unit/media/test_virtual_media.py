@@ -345,6 +345,77 @@ class InstanceTestCase(VirtualMediaTestCase):
         self.assertEqual(('k', 'r'), (self.made[0]['kernel'],
                                       self.made[0]['ramdisk']))
 
+    def run_from_an_iso(self, **instance_info):
+        """Deploy an ISO, and let the node be active."""
+        self.deploy_a_ramdisk(kernel='k', ramdisk='r', **instance_info)
+        self.call('prepare_instance')
+        self.node.refresh()
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+        return self.media()[0]['id']
+
+    def take_over(self):
+        """Do what a conductor does with a node that it takes over."""
+        with self.acquire() as task:
+            task.driver.deploy.prepare(task)
+            task.driver.deploy.take_over(task)
+        self.node.refresh()
+        image, = self.media()
+        self.assertEqual(
+            image['id'],
+            self.node.driver_internal_info[virtual_media.KEY]['image'])
+        self.assertEqual({'boot_device': 'cdrom', 'persistent': True},
+                         self.boot_device())
+        return image['id']
+
+    def test_take_over_uses_the_iso_that_is_there(self):
+        first = self.run_from_an_iso()
+        self.assertEqual(first, self.take_over())
+        self.assertEqual(1, len(self.made))
+
+    def test_take_over_makes_an_iso_that_is_not_right_any_more(self):
+        first = self.run_from_an_iso()
+        self.host_cloud.images.pop(first)
+        second = self.take_over()
+        self.host_cloud.images[second]['status'] = 'deactivated'
+        third = self.take_over()
+        self.node.instance_info = {**self.node.instance_info,
+                                   'ramdisk_kernel_arguments': 'quiet'}
+        self.node.save()
+        fourth = self.take_over()
+        # A release that kept no more of it.
+        self.node.set_driver_internal_info(
+            virtual_media.KEY, {'purpose': 'instance', 'image': fourth})
+        self.node.save()
+        fifth = self.take_over()
+        self.assertEqual(5, len({first, second, third, fourth, fifth}))
+        self.assertEqual(fifth, self.take_over())
+
+    def test_deployment_makes_its_own(self):
+        first = self.run_from_an_iso()
+        self.node.provision_state = states.DEPLOYING
+        self.node.save()
+        self.assertNotEqual(first, self.run_from_an_iso())
+
+    def test_config_drive_of_a_ramdisk_is_refused(self):
+        self.deploy_a_ramdisk(kernel='k', ramdisk='r', configdrive='H4sI')
+        for method in ('validate', 'prepare_instance'):
+            error = self.assertRaises(exception.InvalidParameterValue,
+                                      self.call, method)
+            self.assert_says(error, self.node.uuid, 'config drive',
+                             'remove instance_info/configdrive')
+        self.assertEqual([], self.made)
+        # That of an instance which runs is left alone.
+        self.node.provision_state = states.ACTIVE
+        self.node.save()
+        self.take_over()
+
+    def test_config_drive_of_a_disk_is_the_agents(self):
+        self.node.instance_info = {'configdrive': 'H4sI'}
+        self.node.save()
+        self.call('validate')
+        self.call('prepare_instance')
+
     def test_ramdisk_deployment_runs_from_an_iso(self):
         self.deploy_a_ramdisk(boot_iso='http://web/boot.iso')
 
