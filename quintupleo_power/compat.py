@@ -2,12 +2,14 @@
 """What one release of Ironic needs and another does not."""
 
 from ironic.common import context as ironic_context
+from ironic.common import exception
 from ironic.common import images
 from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.drivers import base
 from ironic.drivers.modules import agent_base
 from ironic.drivers.modules import image_utils
+from ironic.drivers.modules import inspect_utils
 from ironic import objects
 
 try:
@@ -27,6 +29,12 @@ try:
 except ImportError:
     # Before Ironic 34.0, which does not ask for the health of a node.
     health_states = None
+
+try:
+    from ironic.common.inspection_rules import engine as inspection_rules
+except ImportError:
+    # Before Ironic 29.0, where hooks are those of interface agent only, too.
+    inspection_rules = None
 
 get_metrics_logger = metrics_utils.get_metrics_logger
 
@@ -78,6 +86,35 @@ def create_boot_iso(context: ironic_context.RequestContext, path: str,
     else:
         arguments['kernel_params'] = [line]
     images.create_boot_iso(context, path, kernel, ramdisk, **arguments)
+
+
+def inspection_hooks(interface: str, names: list[str]) -> list:
+    """Return the hooks of an inspect interface, in their order.
+
+    :param interface: the interface's name.
+    :param names: those of Ironic's ``ironic.inspection.hooks``.
+    :raises: ConfigInvalid if this Ironic has none for an interface.
+    :raises: RuntimeError or HardwareInspectionFailure if there is no such
+        hook, or one before it is missing.
+    """
+    if not names:
+        return []
+    if inspection_rules is None:
+        raise exception.ConfigInvalid(
+            error_msg=f'[{interface}]inspection_hooks needs Ironic 29.0 or '
+            'later: remove it')
+    return inspect_utils.validate_inspection_hooks(interface, names)
+
+
+def apply_inspection_rules(task: task_manager.TaskManager, inventory: dict,
+                           plugin_data: dict) -> None:
+    """Apply the inspection rules that operators have made.
+
+    :raises: HardwareInspectionFailure or another IronicException if a rule
+        says so, or cannot be applied.
+    """
+    if inspection_rules:
+        inspection_rules.apply_rules(task, inventory, plugin_data, 'main')
 
 
 def image_publisher_settings():

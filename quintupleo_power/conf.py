@@ -77,6 +77,13 @@ opts = [
                 '. Default: provisioning_network.'))
       for kind in ('provisioning', 'cleaning', 'rescuing', 'inspection',
                    'servicing')),
+    cfg.ListOpt(
+        'inspection_hooks',
+        default=[],
+        help='Inspection hooks of Ironic that inspect_interface quintupleo '
+             'runs on what it has found, in this order, as '
+             'validate-interfaces, ports. The driver itself has made ports '
+             'and set properties before. Ironic 29.0 or later is needed.'),
     cfg.BoolOpt(
         'rebuild_replaces_volumes',
         default=False,

@@ -8,20 +8,33 @@ from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
 from ironic.drivers.modules import inspect_utils
 from ironic import objects
+from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
+from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
 
 class QuintupleoInspect(base.InspectInterface):
     """Inspection of a Nova server from outside, in whatever state it is."""
+
+    def __init__(self):
+        """Load the hooks that are configured, as Ironic's redfish does.
+
+        :raises: see :func:`compat.inspection_hooks`.
+        """
+        super().__init__()
+        self.hooks = compat.inspection_hooks(
+            GROUP, CONF[GROUP].inspection_hooks)
 
     def get_properties(self) -> dict[str, str]:
         """Return the properties of the interface, with a sentence each."""
@@ -36,13 +49,16 @@ class QuintupleoInspect(base.InspectInterface):
     def inspect_hardware(self, task: task_manager.TaskManager) -> str:
         """Read what the server is and write it to the node.
 
-        Properties and capabilities are updated, missing ports and traits are
-        added; all else stays. Nothing changes in the host cloud.
+        Properties are updated, missing capabilities, ports and traits are
+        added; all else stays. Nothing changes in the host cloud. Then come
+        the hooks and rules of the operators.
 
         :raises: InvalidParameterValue if a setting is wrong, or the node would
             have more traits than Ironic takes.
         :raises: HardwareInspectionFailure if the host cloud does not show
-            what is essential, or what is found cannot be kept.
+            what is essential, what is found cannot be kept, or a hook or
+            a rule says so.
+        :raises: another IronicException if a rule cannot be applied.
         :raises: SwiftOperationError if Ironic keeps inventories in Swift, and
             that does not take it.
         :returns: MANAGEABLE of :mod:`ironic.common.states`.
@@ -64,15 +80,30 @@ class QuintupleoInspect(base.InspectInterface):
         for card in missing:
             _add_port(task, found, card, names.get(card.network_id))
         _warn_of_ignored_macs(node, found)
-        inspect_utils.store_inspection_data(
-            node, found.as_agent(properties), {}, task.context)
+        _warn_of_capabilities(node, found)
         node.properties = properties
         node.save()
+        self._finish(task, found.as_agent(properties))
         LOG.info('Node %(node)s: server %(server)s was inspected: '
                  '%(properties)s',
                  {'node': node.uuid, 'server': found.server_id,
-                  'properties': properties})
+                  'properties': node.properties})
         return states.MANAGEABLE
+
+    def _finish(self, task, found):
+        """Run hooks, store the inventory, and apply rules.
+
+        They see the node as it is with what was found, and have the last
+        word.
+        """
+        plugin_data = {}
+        task.ports = objects.Port.list_by_node_id(task.context, task.node.id)
+        if self.hooks:
+            inspect_utils.run_inspection_hooks(task, found, plugin_data,
+                                               self.hooks, None)
+        inspect_utils.store_inspection_data(task.node, found, plugin_data,
+                                            task.context)
+        compat.apply_inspection_rules(task, found, plugin_data)
 
     def abort(self, task: task_manager.TaskManager) -> None:
         """Do nothing: an inspection is over when it returns.
@@ -134,6 +165,14 @@ def _warn_of_ignored_macs(node, found):
             'releases of ironic-python-agent pass over such a network card: '
             'give the server a port with another MAC address, for example '
             'one that begins with 52:54:00, and inspect again'))
+
+
+def _warn_of_capabilities(node, found):
+    for name, (own, servers) in found.contradictions(node.properties).items():
+        _warn(node, (
+            f"Capability {name} of properties/capabilities is '{own}', and "
+            f'server {found.server_id} has {servers}: it is left as it is; '
+            'remove it and inspect again if nobody wants it so'))
 
 
 def _warn(node, sentence):

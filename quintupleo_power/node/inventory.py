@@ -5,7 +5,6 @@ import dataclasses
 import re
 
 from ironic.common import exception
-from ironic.common import utils
 import os_traits
 from oslo_utils import units
 
@@ -63,29 +62,36 @@ class Inventory:
                 'the host cloud does not tell the size: set '
                 'properties/local_gb of the node, or let these credentials '
                 'read volumes')
-        capabilities = self._capabilities(current)
+        # What an operator has set is not overwritten.
+        capabilities = {**self._capabilities(), **_capabilities(current)}
         if capabilities:
-            found['capabilities'] = capabilities
+            found['capabilities'] = ','.join(
+                f'{name}:{value}' for name, value in capabilities.items())
         return {**current, **found}
 
     def _or_current(self, name, current):
         value = getattr(self, name)
         return current.get(name) if value is None else value
 
-    def _capabilities(self, current):
+    def contradictions(self, current: dict) -> dict[str, tuple[str, str]]:
+        """Return the node's and the server's capabilities that differ.
+
+        :param current: the node's properties.
+        :returns: dict of (the node's value, the server's) by name.
+        :raises: HardwareInspectionFailure if the node's are malformed.
+        """
+        own = _capabilities(current)
+        return {name: (own[name], value)
+                for name, value in self._capabilities().items()
+                if own.get(name, value).lower() != value}
+
+    def _capabilities(self):
         found = {}
         if self.boot_mode:
             found['boot_mode'] = self.boot_mode
         if self.secure_boot is not None:
             found['secure_boot'] = str(self.secure_boot).lower()
-        try:
-            return utils.get_updated_capabilities(
-                current.get('capabilities'), found)
-        except (AttributeError, ValueError):
-            raise exception.HardwareInspectionFailure(
-                error='properties/capabilities of the node is '
-                f"{current['capabilities']!r} and not of the form "
-                'name:value,name:value: correct it')
+        return found
 
     def as_agent(self, properties: dict) -> dict:
         """Return the inventory in the form of ironic-python-agent.
@@ -117,6 +123,18 @@ class Inventory:
         """MAC addresses of the cards that agents pass over."""
         return [card.mac for card in self.cards
                 if ports.is_ignored(card.mac)]
+
+
+def _capabilities(properties):
+    """Parse the capabilities of a node, which are a text."""
+    text = properties.get('capabilities')
+    try:
+        return dict(each.split(':', 1) for each in text.split(',')) if (
+            text) else {}
+    except (AttributeError, ValueError):
+        raise exception.HardwareInspectionFailure(
+            error=f'properties/capabilities of the node is {text!r} and not '
+            'of the form name:value,name:value: correct it')
 
 
 def physical_network(network_id: str, name: str | None) -> str:

@@ -3,6 +3,7 @@
 
 from unittest import mock
 
+import fixtures
 from ironic.common import driver_factory
 from ironic.common import exception
 from ironic.common import states
@@ -14,6 +15,7 @@ from ironic.tests.unit.objects import utils as objects_utils
 from oslo_utils import units
 from oslo_utils import uuidutils
 
+from quintupleo_power import compat
 from quintupleo_power import hardware
 from tests.unit import base
 from tests.unit import host_cloud_fixture
@@ -196,12 +198,25 @@ class PropertiesTestCase(InspectTestCase):
                          self.node.properties['capabilities'])
 
     def test_capabilities_are_merged(self):
-        self.set_properties(capabilities='profile:gold,boot_mode:bios,a:b')
+        self.set_properties(capabilities='profile:gold,a:b')
         self.set_image(hw_firmware_type='uefi', os_secure_boot='required')
         self.inspect()
         self.assertEqual(
             {'profile:gold', 'boot_mode:uefi', 'a:b', 'secure_boot:true'},
             set(self.node.properties['capabilities'].split(',')))
+        self.assertEqual([], self.told())
+
+    def test_capability_that_an_operator_has_set_stays(self):
+        own = 'boot_mode:bios,secure_boot:false'
+        self.set_properties(capabilities=own)
+        self.set_image(hw_firmware_type='uefi', os_secure_boot='disabled')
+        self.inspect()
+        self.assertEqual(set(own.split(',')), set(
+            self.node.properties['capabilities'].split(',')))
+        sentence, = self.told()
+        for part in ("boot_mode of properties/capabilities is 'bios'",
+                     self.server.id, 'has uefi', 'inspect again'):
+            self.assertIn(part, sentence)
 
     def test_malformed_capabilities_are_left_for_whoever_wrote_them(self):
         for wrong in ('nonsense', {'boot_mode': 'bios'}):
@@ -483,6 +498,68 @@ class InventoryTestCase(InspectTestCase):
         self.server.vcpus = 8
         self.inspect()
         self.assertEqual(8, self.inventory()['cpu']['count'])
+
+
+class HooksTestCase(InspectTestCase):
+    """What operators add to an inspection."""
+
+    def setUp(self):
+        super().setUp()
+        if compat.inspection_rules is None:
+            self.skipTest('Before Ironic 29.0')
+        self.host_cloud.add_port(self.server, MAC,
+                                 self.host_cloud.add_network())
+        # Ironic loads them once for an interface.
+        self.useFixture(fixtures.MockPatch(
+            'ironic.drivers.modules.inspect_utils._HOOKS_MGR', {}))
+
+    def make_rule(self, *actions, conditions=()):
+        rule = objects.InspectionRule(
+            self.context, uuid=uuidutils.generate_uuid(), priority=0,
+            phase='main', sensitive=False, conditions=list(conditions),
+            actions=list(actions))
+        rule.create()
+
+    def test_rule_is_applied_to_what_was_found(self):
+        self.make_rule(
+            {'op': 'set-attribute',
+             'args': {'path': '/properties/local_gb', 'value': 19}},
+            {'op': 'set-capability',
+             'args': {'name': 'profile', 'value': 'small'}},
+            conditions=[{'op': 'eq', 'args': {
+                'values': ['{inventory[cpu][architecture]}', 'x86_64']}}])
+        self.inspect()
+        self.assertEqual(19, self.node.properties['local_gb'])
+        self.assertIn('profile:small', self.node.properties['capabilities'])
+
+    def test_rule_that_fails_fails_the_inspection(self):
+        self.make_rule({'op': 'fail', 'args': {'msg': 'too small'}})
+        self.fails('too small')
+
+    def test_hooks_run_before_the_inventory_is_stored(self):
+        self.config(group='quintupleo', inspection_hooks=[
+            'validate-interfaces', 'ports', 'architecture'])
+        self.inspect()
+        self.assertEqual([MAC], list(self.ports()))
+        data = inspect_utils.get_inspection_data(self.node, self.context)
+        self.assertEqual([MAC], data['plugin_data']['macs'])
+
+    def test_none_run_by_default(self):
+        self.inspect()
+        data = inspect_utils.get_inspection_data(self.node, self.context)
+        self.assertEqual({}, data['plugin_data'])
+
+    def test_hook_that_there_is_not(self):
+        self.assertRaises(RuntimeError, compat.inspection_hooks,
+                          'quintupleo', ['no-such-hook'])
+
+    def test_hooks_of_an_old_ironic(self):
+        with mock.patch.object(compat, 'inspection_rules', None):
+            error = self.assertRaises(
+                exception.ConfigInvalid, compat.inspection_hooks,
+                'quintupleo', ['ports'])
+            self.assert_says(error, '[quintupleo]inspection_hooks', '29.0')
+            self.inspect()
 
 
 class FailingCloudTestCase(InspectTestCase):
