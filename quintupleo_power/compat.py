@@ -10,6 +10,7 @@ from ironic.drivers import base
 from ironic.drivers.modules import agent_base
 from ironic.drivers.modules import image_utils
 from ironic.drivers.modules import inspect_utils
+from ironic.drivers.modules import noop
 from ironic import objects
 
 try:
@@ -35,6 +36,9 @@ try:
 except ImportError:
     # Before Ironic 29.0, where hooks are those of interface agent only, too.
     inspection_rules = None
+
+# The classes of deploy interface noop, which came with Ironic 33.0.
+NO_DEPLOY = tuple(filter(None, [getattr(noop, 'NoDeploy', None)]))
 
 get_metrics_logger = metrics_utils.get_metrics_logger
 

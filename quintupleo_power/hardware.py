@@ -2,6 +2,7 @@
 """The hardware type ``quintupleo``."""
 
 from ironic.drivers import generic
+from ironic.drivers.modules import noop_mgmt
 
 from quintupleo_power import compat
 from quintupleo_power.interfaces import boot
@@ -39,7 +40,7 @@ class QuintupleoHardware(generic.GenericHardware):
     def supported_deploy_interfaces(self):
         """List of supported deploy interfaces, Ironic's own first."""
         return [*super().supported_deploy_interfaces,
-                deploy.QuintupleoRebuildDeploy]
+                deploy.QuintupleoRebuildDeploy, *compat.NO_DEPLOY]
 
     @property
     def supported_inspect_interfaces(self):
@@ -50,8 +51,8 @@ class QuintupleoHardware(generic.GenericHardware):
 
     @property
     def supported_management_interfaces(self):
-        """List of supported management interfaces."""
-        return [management.QuintupleoManagement]
+        """List of supported management interfaces, the default first."""
+        return [management.QuintupleoManagement, noop_mgmt.NoopManagement]
 
     @property
     def supported_network_interfaces(self):

@@ -15,6 +15,7 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import exceptions
+from quintupleo_power.interfaces import management
 from quintupleo_power.media import boot_iso
 from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
@@ -92,6 +93,12 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
     @staticmethod
     def _validate(task, ramdisk):
         driver_info.parse(task.node)
+        if not isinstance(task.driver.management,
+                          management.QuintupleoManagement):
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid}: boot_interface '
+                'quintupleo-virtual-media takes management_interface '
+                'quintupleo, which sets boot device cdrom')
         if deploy_utils.needs_agent_ramdisk(task.node, mode=ramdisk):
             boot_iso.agent(task.node, ramdisk)
         try:

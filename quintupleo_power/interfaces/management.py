@@ -416,7 +416,8 @@ class QuintupleoManagement(base.ManagementInterface):
         """
         steps = super().get_clean_steps(task)
         is_left = server_fields.was_noted(task.node)
-        if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy):
+        if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy) or (
+                is_left and isinstance(task.driver.deploy, compat.NO_DEPLOY)):
             automated = 'wipe_disk'
         elif is_left:
             automated = 'clear_instance_data'

@@ -20,9 +20,11 @@ from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import deploy
+from quintupleo_power.interfaces import management
 from quintupleo_power.media import rescue_image
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 
@@ -62,6 +64,7 @@ class QuintupleoPower(base.PowerInterface):
         :raises: InvalidParameterValue if a setting is wrong, or the host
             cloud or what it holds cannot be used with it.
         """
+        _require_wipe(task)
         with exceptions.host_cloud(task.node, validating=True) as (info, host):
             _require_usable(task, info, host, host.servers.get(info.server))
 
@@ -183,9 +186,10 @@ def _require_usable(task, info, host, server):
             and not task.shared and not ends_instance):
         return
     if not server.network_first:
-        # Deployed by rebuild, a node does without PXE.
-        if ends_instance or not isinstance(
-                task.driver.deploy, deploy.QuintupleoRebuildDeploy):
+        # Deployed by rebuild or not at all, a node does without PXE.
+        if ends_instance or not isinstance(task.driver.deploy, (
+                deploy.QuintupleoRebuildDeploy, *compat.NO_DEPLOY)):
+            _require_boot_device(task, server)
             _require_rescue(host, server)
             if not isinstance(task.driver.boot,
                               boot.QuintupleoVirtualMediaBoot):
@@ -210,6 +214,32 @@ def _is_about_to_boot_an_agent(task):
                               deploy.QuintupleoRebuildDeploy)
     return 'rescue_password' in node.instance_info and (
         node.provision_state in (states.ACTIVE, states.RESCUEFAIL))
+
+
+def _require_wipe(task):
+    """Require what cleaning removes an instance with, where no agent does.
+
+    Ironic leaves out the steps of a management interface that has none.
+    """
+    if isinstance(task.driver.management, management.QuintupleoManagement):
+        return
+    if (isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy)
+            or server_fields.was_noted(task.node)):
+        raise exception.InvalidParameterValue(
+            f'Node {task.node.uuid}: management_interface '
+            f"{task.node.get_interface('management')} does not wipe what a "
+            'deployment by rebuild leaves: set management_interface '
+            'quintupleo, and remove instance_info/management_interface')
+
+
+def _require_boot_device(task, server):
+    if not isinstance(task.driver.management, management.QuintupleoManagement):
+        raise transitions.Refused(
+            f'Server {server.id} ({server.name}) does not ask the network by '
+            'itself, and management_interface '
+            f"{task.node.get_interface('management')} sets no boot device: "
+            'set management_interface quintupleo, or make it a network-first '
+            'server')
 
 
 def _require_rescue(host, server):

@@ -13,6 +13,7 @@ from ironic import objects
 from ironic.tests.unit.objects import utils as objects_utils
 import oslo_messaging
 
+from quintupleo_power import compat
 from quintupleo_power.rebuild import server_fields
 from tests.unit.contract import installed
 from tests.unit.interfaces import test_deploy
@@ -425,6 +426,77 @@ class DeployStepsTestCase(FlowTestCase):
         self.assertIsNone(self.deploy())
         self.assert_in(states.ACTIVE)
         self.assert_sent('stop', 'rebuild', 'start')
+
+
+class NoopTestCase(FlowTestCase):
+    """Interfaces of Ironic's that do nothing."""
+
+    def setUp(self):
+        super().setUp()
+        self.config(enabled_management_interfaces=['quintupleo', 'noop'])
+
+    def power(self):
+        """What the API says of the power interface."""
+        return self.manager.validate_driver_interfaces(
+            self.context, self.node.uuid)['power']
+
+    def enable_no_deploy(self):
+        if not compat.NO_DEPLOY:
+            self.skipTest('Before Ironic 33.0')
+        self.config(enabled_deploy_interfaces=[REBUILD, 'direct', 'noop'])
+
+    def test_management_of_a_server_that_asks_the_network_first(self):
+        self.set_node(management_interface='noop', deploy_interface='direct')
+        self.assertIn('sets no boot device', self.power()['reason'])
+        self.server.image = self.host_cloud.add_image(
+            'iso', quintupleo_boot='network-first')['id']
+        self.server.volumes = (self.host_cloud.add_volume(),)
+        self.assertEqual({'result': True}, self.power())
+
+    def test_management_with_a_rebuild_is_refused(self):
+        self.set_node(management_interface='noop')
+        self.assertIn('does not wipe', self.power()['reason'])
+        self.assertIn('does not wipe', str(self.deploy()))
+        self.assert_in(states.AVAILABLE)
+        self.assert_sent()
+
+    def test_management_with_virtual_media_is_refused(self):
+        self.set_node(management_interface='noop', deploy_interface='direct',
+                      boot_interface='quintupleo-virtual-media')
+        with self.acquire(shared=True) as task:
+            error = self.assertRaises(
+                test_deploy.exception.InvalidParameterValue,
+                task.driver.boot.validate, task)
+        self.assertIn('boot device cdrom', str(error))
+
+    def test_instance_that_overrides_the_management_is_not_left(self):
+        self.run_instance()
+        self.add_instance_info(management_interface='noop')
+        self.assertIn('remove instance_info/management_interface',
+                      str(self.undeploy()))
+        self.assert_in(states.ACTIVE)
+        self.assert_sent()
+        self.set_node(instance_info={
+            key: value for key, value in self.node.instance_info.items()
+            if key != 'management_interface'})
+        self.assertIsNone(self.undeploy())
+        self.assert_clean()
+
+    def test_deployment_that_does_nothing(self):
+        self.enable_no_deploy()
+        self.host_cloud.images.pop(self.rescue_image['id'])
+        self.set_node(deploy_interface='noop', instance_info={})
+        self.assertEqual({'result': True}, self.power())
+        self.assertIsNone(self.deploy())
+        self.assert_in(states.ACTIVE)
+        self.assert_sent()
+
+    def test_instance_whose_deployment_was_changed_to_it_is_wiped(self):
+        self.enable_no_deploy()
+        self.run_instance()
+        self.set_node(deploy_interface='noop')
+        self.assertIsNone(self.undeploy())
+        self.assert_clean()
 
 
 class ServiceStepsTestCase(FlowTestCase):
