@@ -157,6 +157,7 @@ def _requests(task):
     yield lambda: management.get_boot_mode(task)
     yield lambda: management.set_boot_mode(task, 'uefi')
     yield lambda: management.get_supported_boot_devices(task)
+    yield lambda: management.get_supported_boot_modes(task)
     yield lambda: management.set_secure_boot_state(task, True)
     yield lambda: management.get_mac_addresses(task)
     yield lambda: management.inject_nmi(task)
