@@ -5,11 +5,9 @@ The services name each request in a header. A public cloud may strip it, so
 what else only a service says counts, too.
 """
 
-from collections import abc
 import datetime
 from email import utils as email_utils
 import re
-import typing
 from urllib import parse as urlparse
 
 from keystoneauth1 import exceptions as ks_exceptions
@@ -17,6 +15,7 @@ from keystoneauth1 import session as ks_session
 import requests
 
 from quintupleo_power.host_cloud import redaction
+from quintupleo_power.host_cloud import transport
 
 # oslo.middleware's, and the older one of Ironic. Without either are: documents
 # of versions outside of a version's own address, answers with 401 of Glance,
@@ -32,40 +31,12 @@ class ForeignAnswer(ks_exceptions.BadGateway):
     """An answer did not come from the service: a bad gateway (502)."""
 
 
-class Transport(requests.adapters.BaseAdapter):
-    """A transport adapter of requests whose answers are looked at first."""
-
-    def __init__(self, adapter: requests.adapters.BaseAdapter,
-                 check: abc.Callable[[requests.Response], None]):
-        """Send by an adapter; the check raises what refuses an answer."""
-        super().__init__()
-        self._adapter = adapter
-        self.check = check
-
-    def send(self, request: requests.PreparedRequest,
-             *args: typing.Any, **kwargs: typing.Any) -> requests.Response:
-        """Send a request and return its answer."""
-        answer = self._adapter.send(request, *args, **kwargs)
-        self.check(answer)
-        return answer
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._adapter.close()
-
-
-def mount(session: ks_session.Session,
-          check: abc.Callable[[requests.Response], None]) -> None:
-    """Check all answers of a session by a function."""
-    for prefix, adapter in list(session.adapters.items()):
-        session.mount(prefix, Transport(adapter, check))
-
-
 def check(session: ks_session.Session) -> None:
     """Refuse all answers that are not a service's: :class:`ForeignAnswer`."""
-    if not any(isinstance(getattr(adapter, 'check', None), _OfService)
-               for adapter in session.adapters.values()):
-        mount(session, _OfService())
+    if not any(isinstance(check, _OfService)
+               for adapter in session.adapters.values()
+               for check in getattr(adapter, 'checks', ())):
+        transport.mount(session, _OfService())
 
 
 class _OfService:

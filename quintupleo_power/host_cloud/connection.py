@@ -20,6 +20,7 @@ from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import transport
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -95,7 +96,7 @@ def access(credentials: Credentials) -> Access:
     else:
         found = _from_section(credentials.region_name)
     _check_auth_url(found)
-    answers.mount(found.session, _follow_no_stranger)
+    transport.mount(found.session, _follow_no_stranger)
     answers.check(found.session)
     return found
 

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transport of a session: each answer has a limit in time and in size.
+
+The timeouts of requests are those of a single read: an answer that trickles
+would take for ever, and a compressed one may be a thousand times its size.
+"""
+
+from collections import abc
+import contextlib
+import io
+import socket
+import threading
+import typing
+
+from keystoneauth1 import session as ks_session
+from oslo_config import cfg
+from oslo_utils import units
+import requests
+import urllib3
+from urllib3 import connection
+from urllib3 import exceptions
+
+from quintupleo_power import conf as quintupleo_conf
+
+CONF = cfg.CONF
+GROUP = quintupleo_conf.GROUP
+
+# Seconds for a connection: a host that is there takes one at once.
+CONNECT_TIMEOUT = 10.0
+# Bytes of an answer, before and after decompression. A page of 1,000 servers
+# has 6 MiB.
+LARGEST_ANSWER = 32 * units.Mi
+_CHUNK = 16 * units.Ki
+
+_here = threading.local()
+
+
+class TooLarge(requests.exceptions.ContentDecodingError):
+    """An answer has more than LARGEST_ANSWER bytes."""
+
+
+class Transport(requests.adapters.BaseAdapter):
+    """Sends by an adapter of requests, and reads the answer within limits."""
+
+    def __init__(self, adapter: requests.adapters.BaseAdapter,
+                 check: abc.Callable[[requests.Response], None]):
+        """Send by another adapter; see :func:`mount`."""
+        super().__init__()
+        self._adapter = adapter
+        self.checks = [check]
+        _watch_connections(getattr(adapter, 'poolmanager', None))
+
+    def send(self, request: requests.PreparedRequest,
+             *args: typing.Any, **kwargs: typing.Any) -> requests.Response:
+        """Send a request and return its answer.
+
+        All of it was read, unless it is to be streamed.
+
+        :raises: requests.exceptions.ReadTimeout if that took too long,
+            TooLarge if there is too much of it.
+        """
+        seconds = kwargs.get('timeout') or CONF[GROUP].timeout
+        is_streamed = kwargs.get('stream')
+        kwargs.update(timeout=(min(seconds, CONNECT_TIMEOUT), seconds),
+                      stream=True)
+        proxy = requests.utils.select_proxy(request.url,
+                                            kwargs.get('proxies'))
+        if proxy:
+            _watch_connections(self._adapter.proxy_manager_for(proxy))
+        # An image takes its time to be sent.
+        is_upload = not isinstance(request.body, bytes | str | None)
+        with _limit(CONF[GROUP].image_timeout if is_upload else seconds,
+                    request):
+            answer = self._adapter.send(request, *args, **kwargs)
+            if not is_streamed:
+                _read(answer)
+        for check in self.checks:
+            check(answer)
+        return answer
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._adapter.close()
+
+
+def mount(session: ks_session.Session,
+          check: abc.Callable[[requests.Response], None]) -> None:
+    """Have a session read its answers within limits, and check them.
+
+    :param check: function of an answer that raises what it is refused with.
+    """
+    for prefix, adapter in list(session.adapters.items()):
+        if isinstance(adapter, Transport):
+            adapter.checks.append(check)
+        else:
+            session.mount(prefix, Transport(adapter, check))
+
+
+def _read(answer):
+    """Read the body of an answer, and have it stand ready."""
+    content = bytearray()
+    try:
+        for chunk in answer.raw.stream(_CHUNK, decode_content=True):
+            content += chunk
+            if len(content) > LARGEST_ANSWER:
+                raise TooLarge(f'its answer has more than {LARGEST_ANSWER} '
+                               'bytes', response=answer)
+    except exceptions.HTTPError as exc:
+        raise requests.exceptions.ChunkedEncodingError(exc, response=answer)
+    finally:
+        # Where something is left to read, its connection serves no other.
+        answer.raw.close()
+    answer.raw = urllib3.HTTPResponse(
+        io.BytesIO(content), status=answer.status_code, preload_content=False)
+
+
+@contextlib.contextmanager
+def _limit(seconds, request):
+    """End what is sent and read meanwhile after so many seconds."""
+    watch = _here.watch = _Watch(seconds)
+    try:
+        yield
+    except (requests.exceptions.RequestException, OSError):
+        if not watch.is_over:
+            raise
+    finally:
+        _here.watch = None
+        watch.cancel()
+    if watch.is_over:
+        raise requests.exceptions.ReadTimeout(
+            f'no whole answer within {seconds:g} s', request=request)
+
+
+class _Watch:
+    """Shuts a connection down when its time is over.
+
+    :ivar is_over: whether it has done so.
+    """
+
+    def __init__(self, seconds):
+        self.is_over = False
+        self._connection = None
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def use(self, connection):
+        """Watch this connection from now on."""
+        self._connection = connection
+        if self.is_over:
+            raise exceptions.ConnectTimeoutError(connection, 'too late')
+
+    def cancel(self):
+        """Watch no longer."""
+        self._timer.cancel()
+
+    def _end(self):
+        self.is_over = True
+        opened = getattr(self._connection, 'sock', None)
+        if opened:
+            # Who reads from it sees its end.
+            with contextlib.suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
+
+
+class _Watched:
+    """What urllib3's connections do besides."""
+
+    def connect(self):
+        """Connect, within the time of the request."""
+        self._watch()
+        return super().connect()
+
+    def request(self, *args, **kwargs):
+        """Send a request, within its time."""
+        self._watch()
+        return super().request(*args, **kwargs)
+
+    def _watch(self):
+        watch = getattr(_here, 'watch', None)
+        if watch:
+            watch.use(self)
+
+
+class _HTTPConnection(_Watched, connection.HTTPConnection):
+    pass
+
+
+class _HTTPSConnection(_Watched, connection.HTTPSConnection):
+    pass
+
+
+class _HTTPPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _HTTPConnection
+
+
+class _HTTPSPool(urllib3.HTTPSConnectionPool):
+    ConnectionCls = _HTTPSConnection
+
+
+def _watch_connections(manager):
+    if isinstance(manager, urllib3.PoolManager):
+        manager.pool_classes_by_scheme = {'http': _HTTPPool,
+                                          'https': _HTTPSPool}
