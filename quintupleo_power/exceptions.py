@@ -6,6 +6,7 @@ layer passes on no others.
 """
 
 import contextlib
+import time
 
 from ironic.common import exception
 
@@ -39,6 +40,7 @@ def host_cloud(node, validating=False,
     info = driver_info.parse(node)
     with translated(info, validating, failure), (
             validation(node) if validating else contextlib.nullcontext()):
+        cloud.require_answering(info.credentials)
         yield info, cloud.get(info.credentials)
 
 
@@ -64,10 +66,12 @@ def translated(info, validating=False,
         raise.
     :raises: InvalidParameterValue while validating, else ``failure``.
     """
+    begun = time.monotonic()
     try:
         yield
+        cloud.answered(info.credentials)
     except (errors.HostCloudError, transitions.Refused) as exc:
-        cloud.failed(info.credentials, exc)
+        cloud.failed(info.credentials, exc, time.monotonic() - begun)
         message = f'Node {info.node_uuid}: {exc}'
         if isinstance(exc, errors.PASSING):
             message += ' (may pass: try again later)'

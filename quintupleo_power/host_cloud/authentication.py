@@ -4,6 +4,7 @@
 from collections import abc
 import functools
 import threading
+import time
 import typing
 
 from keystoneauth1 import access
@@ -12,6 +13,9 @@ from keystoneauth1 import plugin
 from keystoneauth1 import session as ks_session
 
 from quintupleo_power.host_cloud import errors
+
+# Seconds that a thread waits for the token that another one asks for.
+LONGEST_WAIT = 60.0
 
 # Methods of keystoneauth's BaseAuthPlugin.
 _OF_TOKENS = ('get_token', 'get_headers', 'get_project_id', 'get_user_id')
@@ -32,12 +36,19 @@ class Plugin:
     A thread that is getting a token gets no other one meanwhile: keystoneauth
     asks again with a token for a version document that was answered with 401,
     and for Keystone's own document it would wait for itself for ever.
+
+    One thread at a time asks for a token. Those that wait for it meanwhile
+    share its failure, and do not repeat it one after the other.
     """
 
     def __init__(self, wrapped: plugin.BaseAuthPlugin):
         """Wrap a plugin."""
         self._wrapped = wrapped
         self._thread = threading.local()
+        self._lock = threading.Lock()
+        # The last failure to get a token, and when.
+        self._failure: Exception | None = None
+        self._failed_at = float('-inf')
 
     def __getattr__(self, name: str) -> typing.Any:
         found = getattr(self.__dict__['_wrapped'], name)
@@ -71,11 +82,23 @@ class Plugin:
         if self._is_getting_token():
             raise ks_exceptions.Unauthorized(
                 'The identity service asks for a token before it gives one')
-        self._thread.is_getting_token = True
+        begun = time.monotonic()
+        if not self._lock.acquire(timeout=LONGEST_WAIT):
+            raise ks_exceptions.ConnectTimeout(
+                f'The identity service has given no token for {LONGEST_WAIT:g}'
+                ' s')
         try:
+            if self._failure and self._failed_at >= begun:
+                raise self._failure
+            self._thread.is_getting_token = True
             return _parsed(function, session, **kwargs)
+        except ks_exceptions.ClientException as exc:
+            if exc is not self._failure:
+                self._failure, self._failed_at = exc, time.monotonic()
+            raise
         finally:
             self._thread.is_getting_token = False
+            self._lock.release()
 
     def _get_document(self, function: abc.Callable,
                       session: ks_session.Session, *args: typing.Any,

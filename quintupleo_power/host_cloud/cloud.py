@@ -29,10 +29,17 @@ GROUP = quintupleo_conf.GROUP
 # away for a while must not be asked for a token by each read of each node.
 UNREACHABLE_AGE = 60.0
 
+# Seconds for which one failure speaks for all nodes of the credentials. Only
+# one that took long does, or refused credentials: others may be asked again.
+FAILURE_AGE = 30.0
+LONG = 1.0
+
 # By credentials. A cloud that no node has named for an hour is dropped: the
 # credentials of its nodes were replaced or the nodes are gone.
 _clouds = cache.Cache(3600.0)
 _making = threading.Lock()
+# The error of some credentials, and when they may be tried again.
+_failures = cache.Cache(3600.0)
 
 
 def get(credentials: connection.Credentials) -> 'HostCloud':
@@ -40,11 +47,37 @@ def get(credentials: connection.Credentials) -> 'HostCloud':
 
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
+    host = _clouds.get(credentials)
+    if host is None:
+        # Not with the lock: a remote profile of clouds.yaml is fetched.
+        host = HostCloud(*connection.connect(credentials))
     with _making:
-        host = (_clouds.get(credentials)
-                or HostCloud(*connection.connect(credentials)))
+        host = _clouds.get(credentials) or host
         _clouds.put(credentials, host)
-        return host
+    return host
+
+
+def require_answering(credentials: connection.Credentials) -> None:
+    """Raise what the host cloud of some credentials failed with just now.
+
+    After FAILURE_AGE one caller tries it again, for the others as well.
+    """
+    now = time.monotonic()
+    with _making:
+        error, until = _failures.get(credentials) or (None, now)
+        if now >= until:
+            if error:
+                _failures.put(credentials, (error, now + FAILURE_AGE))
+            return
+    repeated = type(error)(f'{error} (asked again in {until - now:.0f} s)',
+                           error.retry_after)
+    repeated.is_repeated = True
+    raise repeated
+
+
+def answered(credentials: connection.Credentials) -> None:
+    """Note that a host cloud does what it is asked for."""
+    _failures.drop(credentials)
 
 
 def in_use() -> list[tuple[connection.Credentials, 'HostCloud']]:
@@ -53,15 +86,25 @@ def in_use() -> list[tuple[connection.Credentials, 'HostCloud']]:
 
 
 def failed(credentials: connection.Credentials,
-           error: errors.HostCloudError) -> None:
+           error: errors.HostCloudError, took: float = 0.0) -> None:
     """Drop what is kept of a cloud if an error may come from there.
 
     Settings, token, catalog and version documents are read again then.
+
+    :param took: seconds until the error.
     """
+    if error.is_repeated:
+        return
+    now = time.monotonic()
+    if (isinstance(error, errors.AuthenticationFailed) or took >= LONG
+            and isinstance(error, errors.CloudUnreachable)):
+        _failures.put(credentials, (error, now + FAILURE_AGE))
+    else:
+        _failures.drop(credentials)
     host = _clouds.get(credentials)
     if isinstance(error, _OF_WHAT_IS_KEPT) or (
             host and isinstance(error, errors.CloudUnreachable)
-            and time.monotonic() - host.made_at > UNREACHABLE_AGE):
+            and now - host.made_at > UNREACHABLE_AGE):
         _clouds.drop(credentials)
 
 

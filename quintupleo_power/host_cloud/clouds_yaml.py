@@ -8,9 +8,11 @@ from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1 import session as ks_session
 from openstack import config as sdk_config
 from openstack import exceptions as sdk_exceptions
+import requests
 import yaml
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import redaction
 
 
 class _YAMLErrors(logging.Filter):
@@ -66,12 +68,15 @@ def entry(name: str, region_name: str | None = None
                 raise errors.CloudMisconfigured(
                     f"'{name}' is not an entry of clouds.yaml but the "
                     'environment of the conductor, which is not used')
-            found = config.get_one(cloud=name, **(
-                {'region_name': region_name} if region_name else {}))
+            found = _in_region(config, name, region_name)
             return found, found.get_session()
         except (sdk_exceptions.SDKException,
                 ks_exceptions.ClientException) as exc:
             reason = unread.place or str(exc)
+        except requests.exceptions.RequestException as exc:
+            raise errors.CloudUnreachable(
+                f"Entry '{name}' of the conductor's clouds.yaml has a profile "
+                f'that cannot be fetched: {redaction.clean(exc)}')
         except yaml.YAMLError as exc:
             # Older openstacksdk (3.0) skips no file.
             reason = _place(exc)
@@ -81,3 +86,16 @@ def entry(name: str, region_name: str | None = None
                       f'({type(exc).__name__})')
     raise errors.CloudMisconfigured(
         f"clouds.yaml of the conductor has no usable entry '{name}': {reason}")
+
+
+def _in_region(config: typing.Any, name: str, region_name: str | None
+               ) -> sdk_config.cloud_region.CloudRegion:
+    entries = config.cloud_config.get('clouds') or {}
+    own = entries.get(name) or {}
+    if region_name and own.get('region_name') and 'regions' not in own:
+        # openstacksdk takes the only region that is named for the only one.
+        found = config.get_one(cloud=name)
+        found.region_name = found.config['region_name'] = region_name
+        return found
+    chosen = {'region_name': region_name} if region_name else {}
+    return config.get_one(cloud=name, **chosen)

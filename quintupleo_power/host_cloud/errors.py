@@ -10,7 +10,10 @@ class HostCloudError(Exception):
     """Base of all that the host cloud can answer or fail to answer.
 
     :ivar retry_after: seconds for which the host cloud asks not to be asked.
+    :ivar is_repeated: whether it is that of an earlier request.
     """
+
+    is_repeated = False
 
     def __init__(self, message: str, retry_after: float = 0):
         """Say what went wrong, in one sentence."""

@@ -19,6 +19,7 @@ from quintupleo_power.environments import progress
 from quintupleo_power.environments import retry
 from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import answers
+from quintupleo_power.host_cloud import openstacksdk
 
 RESUMED = ('Interrupted. Nothing is lost: the same command goes on where this '
            'one ended, and "openstack quintupleo environment delete" removes '
@@ -29,7 +30,7 @@ def connection(app):
     """Return the client's connection to the cloud."""
     found = app.client_manager.sdk_connection
     answers.check(found.session)
-    return found
+    return openstacksdk.drop_microversions(found)
 
 
 @contextlib.contextmanager
@@ -135,8 +136,8 @@ def _baremetal(app, parsed_args):
             endpoint=parsed_args.os_baremetal_endpoint).baremetal
     if parsed_args.os_baremetal_cloud:
         try:
-            return openstack.connect(
-                cloud=parsed_args.os_baremetal_cloud).baremetal
+            return openstacksdk.drop_microversions(openstack.connect(
+                cloud=parsed_args.os_baremetal_cloud)).baremetal
         except openstack.exceptions.ConfigException as exc:
             raise errors.EnvironmentsError(f'--os-baremetal-cloud: {exc}')
     cloud = connection(app)

@@ -66,6 +66,7 @@ class DriverTestCase(base.DbTestCase):
     def forget_clouds():
         """Drop cached clouds, as a new process has none."""
         cloud._clouds.clear()
+        cloud._failures.clear()
 
     def set_driver_info(self, **values):
         """Change driver_info; None removes a key."""

@@ -56,6 +56,7 @@ class Clock(fixtures.Fixture):
 
     MODULES = ('quintupleo_power.interfaces.deploy',
                'quintupleo_power.rebuild.disk_steps',
+               'quintupleo_power.exceptions',
                'quintupleo_power.executor',
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cache',
