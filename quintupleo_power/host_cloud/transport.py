@@ -144,13 +144,13 @@ class _Watch:
         self._timer.daemon = True
         self._timer.start()
 
-    def use(self, connection):
+    def use(self, connection: typing.Any) -> None:
         """Watch this connection from now on."""
         self._connection = connection
         if self.is_over:
             raise exceptions.ConnectTimeoutError(connection, 'too late')
 
-    def cancel(self):
+    def cancel(self) -> None:
         """Watch no longer."""
         self._timer.cancel()
 
@@ -163,18 +163,17 @@ class _Watch:
                 opened.shutdown(socket.SHUT_RDWR)
 
 
-class _Watched:
-    """What urllib3's connections do besides."""
+class _HTTPConnection(connection.HTTPConnection):
 
-    def connect(self):
+    def connect(self) -> None:
         """Connect, within the time of the request."""
         self._watch()
-        return super().connect()
+        super().connect()
 
-    def request(self, *args, **kwargs):
+    def request(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Send a request, within its time."""
         self._watch()
-        return super().request(*args, **kwargs)
+        super().request(*args, **kwargs)
 
     def _watch(self):
         watch = getattr(_here, 'watch', None)
@@ -182,11 +181,7 @@ class _Watched:
             watch.use(self)
 
 
-class _HTTPConnection(_Watched, connection.HTTPConnection):
-    pass
-
-
-class _HTTPSConnection(_Watched, connection.HTTPSConnection):
+class _HTTPSConnection(_HTTPConnection, connection.HTTPSConnection):
     pass
 
 
