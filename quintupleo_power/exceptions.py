@@ -12,6 +12,7 @@ from ironic.common import exception
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import time_limit
 from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
@@ -40,7 +41,9 @@ def host_cloud(node, validating=False,
     info = driver_info.parse(node)
     with translated(info, validating, failure), (
             validation(node) if validating else contextlib.nullcontext()):
-        cloud.require_answering(info.credentials)
+        # Who validates may have mended what was wrong.
+        if not validating:
+            cloud.require_answering(info.credentials)
         yield info, cloud.get(info.credentials)
 
 
@@ -71,8 +74,9 @@ def translated(info, validating=False,
         yield
         cloud.answered(info.credentials)
     except (errors.HostCloudError, transitions.Refused) as exc:
-        cloud.failed(info.credentials, exc, time.monotonic() - begun)
-        message = f'Node {info.node_uuid}: {exc}'
+        if isinstance(exc, errors.HostCloudError):
+            cloud.failed(info.credentials, exc, time.monotonic() - begun)
+        message = f'Node {info.node_uuid}: {redaction.clean(exc)}'
         if isinstance(exc, errors.PASSING):
             message += ' (may pass: try again later)'
         if validating:

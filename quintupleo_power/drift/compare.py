@@ -11,6 +11,7 @@ from collections import abc
 import dataclasses
 import enum
 
+from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
@@ -45,6 +46,10 @@ class Difference:
 
     kind: Kind
     sentence: str
+
+    def __post_init__(self) -> None:
+        # Names in it are those that anybody has given.
+        object.__setattr__(self, 'sentence', redaction.clean(self.sentence))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,8 @@ All that asks a host cloud raises one of these: docstrings name those that are
 told apart. :mod:`quintupleo_power.exceptions` turns them into Ironic's.
 """
 
+from quintupleo_power.host_cloud import redaction
+
 
 class HostCloudError(Exception):
     """Base of all that the host cloud can answer or fail to answer.
@@ -16,8 +18,11 @@ class HostCloudError(Exception):
     is_repeated = False
 
     def __init__(self, message: str, retry_after: float = 0):
-        """Say what went wrong, in one sentence."""
-        super().__init__(message)
+        """Say what went wrong, in one sentence.
+
+        Texts of others in it, such as names, become printable and short.
+        """
+        super().__init__(redaction.clean(message))
         self.retry_after = retry_after
 
 

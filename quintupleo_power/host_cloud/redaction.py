@@ -23,10 +23,13 @@ _OF_REBUILDS = re.compile(
 
 
 def clean(text: object, auth: plugin.BaseAuthPlugin | None = None) -> str:
-    """Return a text as one line of bounded length without secrets."""
+    """Return a text as one line of bounded length without secrets.
+
+    Of a long one the middle is left out: what to do is said at the end.
+    """
     text = ' '.join(without_secrets(str(text), auth).split())
     if len(text) > _LONGEST_TEXT:
-        text = text[:_LONGEST_TEXT] + '...'
+        text = f'{text[:_LONGEST_TEXT // 2]}...{text[-_LONGEST_TEXT // 2:]}'
     return ''.join(character if character.isprintable() else '?'
                    for character in text)
 

@@ -7,6 +7,7 @@ import re
 import time
 import types
 
+from oslo_log import log
 from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import bodies
@@ -14,6 +15,8 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
 from quintupleo_power.host_cloud import service
 from quintupleo_power import transitions
+
+LOG = log.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,10 +163,20 @@ def read_pages(compute: service.Service, filters: dict | None = None
     while True:
         begun = time.monotonic()
         answer = compute.get('/servers/detail', **query)
-        page = [Server.from_body(body, begun) for body in bodies.Body(
-            answer, 'its servers', 'Nova').get('servers', list)]
-        yield page
+        described = bodies.Body(answer, 'its servers', 'Nova').get(
+            'servers', list)
+        yield list(_well_formed(described, begun))
         # Nova links to the next page of all but the last one.
-        if not page or not answer.get('servers_links'):
+        if not described or not answer.get('servers_links'):
             return
-        query['marker'] = page[-1].id
+        query['marker'] = bodies.Body(described[-1], 'a server', 'Nova').get(
+            'id', str)
+
+
+def _well_formed(described, begun):
+    """Yield servers; one of a wrong form is the fault of its node only."""
+    for body in described:
+        try:
+            yield Server.from_body(body, begun)
+        except errors.ServerError as exc:
+            LOG.warning('A server is left out of a list: %s', exc)

@@ -118,7 +118,9 @@ class Service:
     def _decoded(self, answer, key, kind):
         try:
             found = answer.json()
-        except ValueError:
+            if re.search(rb'\\u[dD][89a-fA-F]', answer.content):
+                found = _without_surrogates(found)
+        except (ValueError, RecursionError):
             raise self._unintelligible(answer, 'something that is not JSON')
         if key is not None:
             found = found.get(key) if isinstance(found, dict) else None
@@ -260,6 +262,9 @@ class Service:
         if kind is None and (
                 exc.http_status in _PASSING or exc.http_status >= 500):
             return _busy(exc, message)
+        if exc.http_status == 406 and self._newest != NO_MICROVERSION:
+            # What it has by now is asked for again.
+            return errors.MalformedAnswer(message)
         if exc.http_status == 409 and not str(exc.url).endswith('/action'):
             # Only of an action is it about the server's state.
             return errors.ServerError(message)
@@ -285,6 +290,22 @@ def _busy(exc, message):
     kind = (errors.TooManyRequests if exc.http_status == 429
             else errors.ServerError)
     return kind(message, retry_after=seconds)
+
+
+def _without_surrogates(found):
+    """Return decoded JSON without halves of characters.
+
+    No database takes them, and JSON may escape one.
+    """
+    if isinstance(found, str):
+        return found.encode('utf-16', 'surrogatepass').decode(
+            'utf-16', 'replace')
+    if isinstance(found, list):
+        return [_without_surrogates(each) for each in found]
+    if isinstance(found, dict):
+        return {_without_surrogates(key): _without_surrogates(value)
+                for key, value in found.items()}
+    return found
 
 
 def _date(answer: requests.Response) -> datetime.datetime | None:

@@ -134,6 +134,14 @@ class PowerSyncTestCase(ServerCacheTestCase):
         ids = self.compute.add(2500)
         self.assertEqual(3, self.sync(ids).count('list'))
 
+    def test_malformed_server_is_the_fault_of_its_own_node(self):
+        ids = self.compute.add(9)
+        self.compute.bodies[ids[4]]['name'] = 7
+        others = ids[:4] + ids[5:]
+        self.assertEqual([f'/servers/{ids[0]}', 'list'], self.sync(others))
+        self.assertRaisesRegex(errors.ServerError, 'name is of type int',
+                               self.cached, ids[4])
+
     def test_pass_without_a_change_takes_one_small_request(self):
         ids = self.compute.add(900)
         self.sync(ids)
@@ -157,7 +165,7 @@ class PowerSyncTestCase(ServerCacheTestCase):
         ids = self.compute.add(9)
         for ahead, behind in ((0.0, server_cache.CLOCK_SKEW - 5),
                               (3600.0, 0.0), (-3600.0, 0.0),
-                              (None, server_cache.UNKNOWN_CLOCK_SKEW - 5)):
+                              (None, 5000.0)):
             self.compute.clock_ahead = ahead
             self.sync(ids)
             self.now += 70
