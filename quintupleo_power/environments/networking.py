@@ -2,6 +2,7 @@
 """Creates the resources of an environment in Neutron, one at a time."""
 
 import functools
+import ipaddress
 import secrets
 
 from openstack import exceptions
@@ -133,7 +134,11 @@ class Networking:
             try:
                 return self._create_port(
                     item, created, mac_address=_random_mac(nic.mac),
-                    fixed_ips=[] if is_without_address else None,
+                    fixed_ips=_fixed_ips(item) or (
+                        [] if is_without_address else None),
+                    extra_dhcp_opts=[
+                        {'opt_name': name, 'opt_value': value}
+                        for name, value in nic.dhcp_options.items()] or None,
                     is_port_security_enabled=nic.port_security,
                     security_group_ids=[
                         self._resolved.ids['security group', name]
@@ -194,6 +199,15 @@ def change_interface(neutron, verb, router_id, subnet_id):
     exceptions.raise_from_response(neutron.put(
         f'/routers/{router_id}/{verb}_router_interface',
         json={'subnet_id': subnet_id}))
+
+
+def _fixed_ips(item):
+    """Return the address that a NIC is to have, as Neutron takes it."""
+    if not item.what.address:
+        return []
+    _, _, number, _ = item.key.split('.')
+    return [{'ip_address': str(
+        ipaddress.ip_address(item.what.address) + int(number))}]
 
 
 def _random_mac(prefix):

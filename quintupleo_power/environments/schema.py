@@ -73,7 +73,11 @@ _NIC = _object({
     # The MAC's first bytes, or "cloud" for what Neutron gives.
     'mac': {'type': 'string',
             'pattern': '^(cloud|[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){2,4})$'},
+    # Of the first server; the others have those that follow.
+    'address': _ADDRESS,
     'fixed_ip': {'enum': ['keep', 'release'], 'default': 'keep'},
+    'dhcp_options': {'type': 'object', 'default': {},
+                     'additionalProperties': {'type': 'string'}},
     # Without it what the network has.
     'port_security': _BOOLEAN,
     'security_groups': _list(_TEXT, minItems=1, uniqueItems=True),

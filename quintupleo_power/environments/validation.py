@@ -88,6 +88,7 @@ class Validation:
                 self._mistake((*where, key), why)
         for number, nic in enumerate(role.nics):
             self._check_nic(nic, (*where, 'nics', number))
+            self._check_addresses(nic, role.count, (*where, 'nics', number))
 
     def _check_nic(self, nic, where):
         network = self._require_network(nic.network, (*where, 'network'))
@@ -109,6 +110,19 @@ class Validation:
                 self._mistake((*inside, 'segmentation_id'),
                               f'VLAN {subport.segmentation_id} is there twice')
             seen.add(subport.segmentation_id)
+
+    def _check_addresses(self, nic, count, where):
+        network = self._networks.get(nic.network)
+        if not nic.address or not network:
+            return
+        where = (*where, 'address')
+        if nic.fixed_ip == 'release':
+            self._mistake(where, 'with "fixed_ip: release" no NIC keeps it')
+        if network.existing is None and not network.subnets:
+            self._mistake(where, f'network "{network.name}" has no subnets')
+        first = ipaddress.ip_address(nic.address)
+        for address in dict.fromkeys((first, first + max(0, count - 1))):
+            self._require_inside(address, network.subnets, where)
 
     def _check_virtual_ip(self, virtual_ip, where):
         known = {role.name: role for role in self._definition.roles}

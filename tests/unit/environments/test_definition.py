@@ -228,6 +228,20 @@ class DefinitionTestCase(unittest.TestCase):
             "networks: {one: {subnets: [{cidr: '2001:db8::/64', "
             'ipv6_mode: slaac}]}}\nroles: {}', 'dhcp: false')
 
+    def test_addresses_of_nics(self):
+        text = (
+            'networks: {{one: {{subnets: [{{cidr: 192.0.2.0/24}}]}}, two: {{}}'
+            '}}\nroles: {{a: {{flavor: b, count: {}, nics: [{{network: {}, '
+            'address: {}{}}}]}}}}').format
+        parse(text(2, 'one', '192.0.2.254', ''))
+        self.assert_mistake(text(1, 'one', '198.51.100.1', ''),
+                            'nics[0].address', 'is not in 192.0.2.0/24')
+        self.assert_mistake(text(4, 'one', '192.0.2.254', ''),
+                            '192.0.3.1 is not in 192.0.2.0/24')
+        self.assert_mistake(text(1, 'two', '192.0.2.1', ''), 'no subnets')
+        self.assert_mistake(
+            text(1, 'one', '192.0.2.1', ', fixed_ip: release'), 'release')
+
     def test_multicast_mac(self):
         self.assert_mistake(
             ROLE + '    nics: [{network: provision, mac: "53:54:00"}]',

@@ -188,6 +188,25 @@ class CreateTestCase(EnvironmentTestCase):
         # The network has no port security.
         self.assertIsNone(self.port('env-compute-0-0').allowed_address_pairs)
 
+    def test_address_and_dhcp_options_of_a_nic(self):
+        self.create('''
+            networks: {one: {subnets: [{cidr: 192.0.2.0/24}]}}
+            roles:
+              a:
+                count: 2
+                flavor: small
+                nics:
+                - network: one
+                  address: 192.0.2.250
+                  dhcp_options: {ntp-server: 192.0.2.1}
+            ''')
+        self.assertEqual(
+            [[{'ip_address': '192.0.2.250'}], [{'ip_address': '192.0.2.251'}]],
+            [self.port(f'env-a-{number}-0').fixed_ips for number in (0, 1)])
+        self.assertEqual(
+            [{'opt_name': 'ntp-server', 'opt_value': '192.0.2.1'}],
+            self.port('env-a-0-0').extra_dhcp_opts)
+
     def test_addresses_are_released(self):
         self.create()
         self.assertEqual([], self.port('env-compute-0-1').fixed_ips)
