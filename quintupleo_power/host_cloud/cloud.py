@@ -64,10 +64,12 @@ def require_answering(credentials: connection.Credentials) -> None:
     """
     now = time.monotonic()
     with _making:
-        error, until = _failures.get(credentials) or (None, now)
+        failure = _failures.get(credentials)
+        if failure is None:
+            return
+        error, until = failure
         if now >= until:
-            if error:
-                _failures.put(credentials, (error, now + FAILURE_AGE))
+            _failures.put(credentials, (error, now + FAILURE_AGE))
             return
     repeated = type(error)(f'{error} (asked again in {until - now:.0f} s)',
                            error.retry_after)

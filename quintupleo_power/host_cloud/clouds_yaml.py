@@ -3,6 +3,7 @@
 
 import logging
 import threading
+import typing
 
 from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1 import session as ks_session
