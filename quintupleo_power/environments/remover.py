@@ -49,7 +49,8 @@ class Remover:
 
         :param timeout: fewer seconds for which one in use is tried again.
         """
-        timeout = min(self._timeout, timeout or self._timeout)
+        timeout = (self._timeout if timeout is None
+                   else min(self._timeout, timeout))
         progress.begin('removing', collections.Counter(
             plan.TITLES[each.kind] for each in resources))
         problems = []

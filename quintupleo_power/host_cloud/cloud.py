@@ -32,7 +32,7 @@ UNREACHABLE_AGE = 60.0
 # Seconds for which one failure speaks for all nodes of the credentials. Only
 # one that took long does, or refused credentials: others may be asked again.
 FAILURE_AGE = 30.0
-LONG = 1.0
+LONG = 3.0
 
 # By credentials. A cloud that no node has named for an hour is dropped: the
 # credentials of its nodes were replaced or the nodes are gone.

@@ -383,7 +383,7 @@ class StorageTestCase(BootLogTestCase):
     def test_log_with_what_is_no_character(self):
         self.server.console_log = 'half \ud800 é'
         self.power_off()
-        self.assertEqual([('deploy-console', 'half \\ud800 é')], self.kept())
+        self.assertEqual([('deploy-console', 'half \ufffd é')], self.kept())
 
     def test_host_cloud_that_does_not_tell(self):
         self.server.console_log = None

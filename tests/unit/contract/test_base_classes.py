@@ -17,14 +17,6 @@ from tests.unit.contract import installed
 KINDS = sorted(installed.OURS)
 
 
-def _item_11(kind):
-    """What item 11 of issue 31 names is missing."""
-    missing = 'noop' in contracts.supported(kind, installed.RELEASE)
-    return pytest.param(kind, marks=pytest.mark.xfail(
-        missing and kind in ('deploy', 'management'), strict=True,
-        reason=f'item 11 of issue 31: {kind} interface noop'))
-
-
 def _public_members(kind):
     members = {}
     for name, member in vars(installed.base_class(kind)).items():
@@ -58,8 +50,7 @@ def test_kinds_of_interfaces_are_those_of_the_table():
     assert set(contracts.METHODS) == {*KINDS}
 
 
-@pytest.mark.parametrize('kind', [
-    _item_11(kind) for kind in sorted(contracts.SUPPORTED)])
+@pytest.mark.parametrize('kind', sorted(contracts.SUPPORTED))
 def test_hardware_type_supports_the_interfaces_of_the_table(kind):
     names = {
         each.load(): each.name for each in metadata.entry_points(
@@ -81,10 +72,7 @@ def test_each_abstract_method_is_defined(kind):
 
 
 @pytest.mark.parametrize('kind, name', [
-    pytest.param(kind, name, marks=pytest.mark.xfail(
-        name in ('supports_deploy', 'restore_interface'), strict=True,
-        reason='item 5 of issue 31: it is inherited'))
-    for kind in KINDS
+    (kind, name) for kind in KINDS
     for name in contracts.answered_by(kind, contracts.OWN, installed.RELEASE)])
 def test_method_is_this_drivers_own(kind, name):
     assert installed.is_own(kind, name)

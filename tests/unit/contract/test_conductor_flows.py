@@ -8,7 +8,6 @@ from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 from ironic import objects
 from ironic.tests.unit.objects import utils as objects_utils
-import pytest
 
 from tests.unit.contract import contracts
 from tests.unit.contract import installed
@@ -63,7 +62,6 @@ class ManagedTestCase(lab.LabTestCase):
         self.assertEqual('a deployed system', self.server.content)
         self.assertEqual(['tenant'], self.networks())
 
-    @pytest.mark.xfail(strict=True, reason='item 8 of issue 31')
     def test_volumes_of_an_instance_are_attached_or_refused(self):
         objects_utils.create_test_volume_target(
             self.context, node_id=self.node.id, boot_index=1)
@@ -161,7 +159,6 @@ class RescueTestCase(lab.LabTestCase):
         self.deploy_by_rebuild()
         self.set_node(rescue_interface='agent', boot_interface='pxe')
 
-    @pytest.mark.xfail(strict=True, reason='item 6 of issue 31')
     def test_without_a_rescue_image_is_refused_at_once(self):
         del self.host_cloud.images[self.rescue_image['id']]
         with mock.patch('ironic.drivers.modules.pxe_base.PXEBaseMixin.'
@@ -181,8 +178,7 @@ class DisablePowerOffTestCase(lab.LabTestCase):
     Whatever the driver decides, Nova stops no server.
     """
 
-    pytestmark = [since('29'), pytest.mark.xfail(
-        strict=True, reason='item 4 of issue 31')]
+    pytestmark = since('29')
 
     def setUp(self):
         super().setUp()
@@ -240,19 +236,14 @@ class AutodetectTestCase(lab.LabTestCase):
         self.assert_in(states.ACTIVE)
         self.assertIn('rebuild', self.host_cloud.sent)
 
-    @pytest.mark.xfail(strict=True, reason='item 5 of issue 31')
     def test_partition_image_is_left_to_the_agent(self):
         self.set_instance(image_type='partition')
         self.assertEqual('direct', self.chosen())
 
-    @pytest.mark.xfail(strict=True, reason='item 5 of issue 31')
     def test_container_is_left_to_another(self):
         self.set_instance(image_source='oci://registry.test/a:b')
         self.assertEqual('direct', self.chosen())
 
-    @pytest.mark.xfail(
-        installed.RELEASE in ('35', '38'), strict=True,
-        reason='item 5 of issue 31: restore_interface for Ironic 35 to 38')
     def test_choice_ends_with_the_instance(self):
         self.attach_vif()
         self.deploy()

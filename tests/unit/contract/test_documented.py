@@ -6,7 +6,6 @@ import re
 
 from ironic.common import exception
 from ironic.common import states
-import pytest
 
 from quintupleo_power.interfaces import boot
 from tests.unit.contract import contracts
@@ -167,7 +166,6 @@ class ReturnsTestCase(DocumentedTestCase):
         self.check('network', 'vif_detach', *DICT_OF_PORTS)
         self.assertIsNone(self.call('network', 'vif_detach'))
 
-    @pytest.mark.xfail(strict=True, reason='item 11 of issue 31')
     def test_network_that_a_node_is_put_on(self):
         port, = self.task.ports
         for name in DICT_OF_PORTS:
