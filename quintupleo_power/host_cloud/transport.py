@@ -10,6 +10,7 @@ import contextlib
 import io
 import socket
 import threading
+import time
 import typing
 
 from keystoneauth1 import session as ks_session
@@ -117,7 +118,8 @@ def _read(answer):
 @contextlib.contextmanager
 def _limit(seconds, request):
     """End what is sent and read meanwhile after so many seconds."""
-    watch = _here.watch = _Watch(seconds)
+    watch = _here.watch = _Watch()
+    _watchdog.add(watch, seconds)
     try:
         yield
     except (requests.exceptions.RequestException, OSError):
@@ -125,7 +127,7 @@ def _limit(seconds, request):
             raise
     finally:
         _here.watch = None
-        watch.cancel()
+        _watchdog.remove(watch)
     if watch.is_over:
         raise requests.exceptions.ReadTimeout(
             f'no whole answer within {seconds:g} s', request=request)
@@ -137,12 +139,9 @@ class _Watch:
     :ivar is_over: whether it has done so.
     """
 
-    def __init__(self, seconds):
+    def __init__(self):
         self.is_over = False
         self._connection = None
-        self._timer = threading.Timer(seconds, self._end)
-        self._timer.daemon = True
-        self._timer.start()
 
     def use(self, connection: typing.Any) -> None:
         """Watch this connection from now on."""
@@ -150,17 +149,55 @@ class _Watch:
         if self.is_over:
             raise exceptions.ConnectTimeoutError(connection, 'too late')
 
-    def cancel(self) -> None:
-        """Watch no longer."""
-        self._timer.cancel()
-
-    def _end(self):
+    def end(self) -> None:
+        """End what is read from the connection."""
         self.is_over = True
         opened = getattr(self._connection, 'sock', None)
         if opened:
             # Who reads from it sees its end.
             with contextlib.suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
+
+
+class _Watchdog:
+    """One thread that ends all watches whose time is over."""
+
+    # Seconds between two looks at them.
+    TICK = 0.1
+
+    def __init__(self):
+        self._changed = threading.Condition()
+        self._deadlines = {}
+        self._thread = threading.Thread()
+
+    def add(self, watch: _Watch, seconds: float) -> None:
+        """End a watch in so many seconds."""
+        with self._changed:
+            self._deadlines[watch] = time.monotonic() + seconds
+            self._changed.notify()
+            if not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._run, name='quintupleo-limits', daemon=True)
+                self._thread.start()
+
+    def remove(self, watch: _Watch) -> None:
+        """Let a watch be."""
+        with self._changed:
+            self._deadlines.pop(watch, None)
+
+    def _run(self):
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._deadlines)
+                for watch, deadline in list(self._deadlines.items()):
+                    # With the lock: its connection serves others later.
+                    if deadline <= time.monotonic():
+                        del self._deadlines[watch]
+                        watch.end()
+            time.sleep(self.TICK)
+
+
+_watchdog = _Watchdog()
 
 
 class _HTTPConnection(connection.HTTPConnection):
