@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a project holds, to compare before and after."""
 
-from quintupleo_power.environments import inventory
+from quintupleo_power.environments import owned_resources
 
 
 def holdings(connection):
@@ -17,7 +17,7 @@ def holdings(connection):
         'key pairs': nova.keypairs(),
         'images': connection.image.images(owner=project),
         'volumes': connection.block_storage.volumes()
-        if inventory.has_volumes(connection) else (),
+        if owned_resources.has_volumes(connection) else (),
         **{what: getattr(neutron, what)(project_id=project)
            for what in ('networks', 'subnets', 'ports', 'routers', 'trunks',
                         'ips', 'security_groups')}}

@@ -3,7 +3,7 @@
 
 from quintupleo_power.checks import results
 from quintupleo_power.host_cloud import capabilities
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import consoles
 
 CREDENTIALS = 'credentials'
@@ -19,7 +19,7 @@ _READERS = {'reader'}
 # What needs which compute API; the last one has all of it.
 _FEATURES = {
     consoles.MICROVERSION: 'consoles',
-    cloud_info.TAGS_MICROVERSION:
+    cloud_facts.TAGS_MICROVERSION:
         'the servers of an environment by their tag',
     capabilities.VOLUME_RESCUE_MICROVERSION:
         'network boot of servers that boot from a volume',
@@ -31,7 +31,7 @@ _FEATURES = {
 _SKEW = 30
 
 
-def checks(project: cloud_info.CloudInfo) -> list[results.Check]:
+def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
     """Return the checks of the cloud's services."""
     need = (CREDENTIALS,)
     return [
@@ -53,7 +53,7 @@ def checks(project: cloud_info.CloudInfo) -> list[results.Check]:
     ]
 
 
-def rescue_check(project: cloud_info.CloudInfo) -> results.Check:
+def rescue_check(project: cloud_facts.CloudInfo) -> results.Check:
     """Return the check of whether the project may rescue servers."""
     return results.Check(RESCUE, lambda facts: project.has_rescued(),
                          _judge_rescue, (COMPUTE,))

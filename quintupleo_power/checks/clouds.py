@@ -7,7 +7,7 @@ import openstack
 
 from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import connection as host_connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import openstacksdk
@@ -24,7 +24,7 @@ class Cloud:
         self.connection = connection
         self.compute = compute
         self.host = cloud.HostCloud(title, compute, *others)
-        self.project = cloud_info.CloudInfo(compute, *others)
+        self.project = cloud_facts.CloudInfo(compute, *others)
 
 
 class NoCloud:

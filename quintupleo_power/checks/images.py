@@ -10,7 +10,7 @@ from quintupleo_power.checks import access
 from quintupleo_power.checks import conductor
 from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 
@@ -29,7 +29,7 @@ def name(purpose: str, mode: str) -> str:
     return f'{purpose} {mode}'
 
 
-def checks(project: cloud_info.CloudInfo) -> list[results.Check]:
+def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
     """Return the checks of the images that the driver uses."""
     return [
         *(results.Check(name(purpose, mode),

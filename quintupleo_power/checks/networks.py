@@ -3,13 +3,13 @@
 
 from quintupleo_power.checks import access
 from quintupleo_power.checks import results
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import ports as host_ports
 
 _EXTENSION = 'port-security'
 
 
-def checks(project: cloud_info.CloudInfo, reference: str
+def checks(project: cloud_facts.CloudInfo, reference: str
            ) -> list[results.Check]:
     """Return the checks of a network, named by its UUID or name."""
     name = f'network {reference}'
@@ -53,7 +53,7 @@ def _judge_security(network):
         'before the ports are made')
 
 
-def port_checks(project: cloud_info.CloudInfo) -> list[results.Check]:
+def port_checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
     """Return the checks of which ports the project may have."""
     return [
         results.Check('port security', lambda facts: (

@@ -7,7 +7,7 @@ import functools
 from quintupleo_power.checks import access
 from quintupleo_power.checks import results
 from quintupleo_power.environments import quota
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import flavors
 
 FLAVOR = 'flavor'
@@ -18,7 +18,7 @@ _WANTED = ('servers', 'vcpus', 'ram (MiB)', 'ports', 'networks', _IMAGES)
 AGENT_RAM = 2048
 
 
-def checks(project: cloud_info.CloudInfo,
+def checks(project: cloud_facts.CloudInfo,
            read_quota: abc.Callable[[], dict],
            flavor: str | None = None) -> abc.Iterator[results.Check]:
     """Yield the checks of what the project's quota still allows.

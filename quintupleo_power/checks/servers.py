@@ -11,7 +11,7 @@ from quintupleo_power.checks import quotas
 from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
@@ -26,7 +26,7 @@ _ANOTHER_PORT = ('make a port with --mac-address 52:54:00:... and '
                  '--disable-port-security, and give the server that one')
 
 
-def checks(project: cloud_info.CloudInfo, host: cloud.HostCloud,
+def checks(project: cloud_facts.CloudInfo, host: cloud.HostCloud,
            reference: str, title: str | None = None) -> list[results.Check]:
     """Return the checks of a server by its UUID or name.
 

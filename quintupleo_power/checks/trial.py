@@ -14,9 +14,9 @@ from quintupleo_power.checks import servers
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors as env_errors
-from quintupleo_power.environments import operations
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
+from quintupleo_power.environments import server_requests
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
 from quintupleo_power import transitions
@@ -51,7 +51,7 @@ class Trial:
         self._flavor = flavor
         self._shown = shown
         self._timeout = timeout
-        self._operations = operations.Operations(target.compute, timeout)
+        self._operations = server_requests.Operations(target.compute, timeout)
         self._may_be_there = False
         self._advice = f'run "openstack quintupleo environment delete {name}"'
 

@@ -40,7 +40,7 @@ class Builder:
     def build(self, resources, wait):
         """Create what is missing, or raise EnvironmentsError.
 
-        :param resources: list of :class:`inventory.Resource` that exist.
+        :param resources: list of :class:`owned_resources.Resource` that exist.
         :param wait: whether to wait for servers, and complete them.
         """
         self._adopt(resources)

@@ -11,14 +11,14 @@ from quintupleo_power.environments import builder
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import inventory
+from quintupleo_power.environments import existing_servers
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import quota
 from quintupleo_power.environments import remover
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import retry
-from quintupleo_power.environments import server_nodes
 from quintupleo_power.environments import snapshots
 from quintupleo_power.environments import store
 from quintupleo_power.host_cloud import cloud
@@ -45,10 +45,10 @@ class Environment:
     created_at: datetime.datetime | None
     status: str
     definition: definition.Definition | None
-    resources: list[inventory.Resource]
+    resources: list[owned_resources.Resource]
 
     def all(self, *kinds):
-        """Return its :class:`inventory.Resource` of some of plan.KINDS."""
+        """Return its resources of some of plan.KINDS."""
         return [each for each in self.resources if each.kind in kinds]
 
 
@@ -85,7 +85,7 @@ class Environments:
         self._timeout = timeout
         self._snapshot_timeout = snapshot_timeout
         self._retrier = retry.Retrier(concurrency)
-        self._inventory = inventory.Inventory(connection, self._retrier)
+        self._inventory = owned_resources.Inventory(connection, self._retrier)
         self._store = store.EnvironmentStore(connection, self._retrier)
         self._remover = remover.Remover(self._inventory, removal_timeout)
 
@@ -228,8 +228,8 @@ class Environments:
 
     @errors.translated()
     def describe_servers(self, references, **options):
-        """Return nodes for servers, as :func:`server_nodes.describe`."""
-        described, warnings = server_nodes.describe(
+        """Return nodes for servers, as :func:`existing_servers.describe`."""
+        described, warnings = existing_servers.describe(
             cloud.HostCloud(*openstacksdk.services(self._connection)),
             references, **options)
         for warning in warnings:

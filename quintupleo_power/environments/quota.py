@@ -7,7 +7,7 @@ import dataclasses
 from openstack import exceptions
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import inventory
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
 
 _NEUTRON = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port',
@@ -110,7 +110,7 @@ def _network(connection):
 
 
 def _volumes(connection):
-    if not inventory.has_volumes(connection):
+    if not owned_resources.has_volumes(connection):
         return {}
     return _absolute(connection.block_storage, {
         'volumes': ('total_volumes_used', 'max_total_volumes'),

@@ -7,7 +7,7 @@ import functools
 from openstack import exceptions
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import inventory
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import schema
 
@@ -152,7 +152,7 @@ class _Resolver:
 
     def _volumes(self, role, where):
         disks = [disk for _, disk in plan.volumes(role)]
-        if disks and not inventory.has_volumes(self._connection):
+        if disks and not owned_resources.has_volumes(self._connection):
             self.problems.append(
                 f'{where} has volumes, and this cloud has no block storage '
                 'service: remove "root_volume" and "disks"')

@@ -12,8 +12,8 @@ import threading
 import time
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import operations
 from quintupleo_power.environments import ownership
+from quintupleo_power.environments import server_requests
 from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import errors as host_errors
 from quintupleo_power.host_cloud import instance_actions
@@ -60,7 +60,7 @@ class EnvironmentSnapshots:
     """The snapshots of environments in one project.
 
     All methods raise EnvironmentsError or HostCloudError; the servers that
-    they take are lists of :class:`inventory.Resource`.
+    they take are lists of :class:`owned_resources.Resource`.
     """
 
     def __init__(self, services, progress, timeout=TIMEOUT):
@@ -68,7 +68,7 @@ class EnvironmentSnapshots:
         self._compute = services.compute
         self._snapshots = server_snapshots.Snapshots(
             services.compute, services.image, services.volume)
-        self._operations = operations.Operations(self._compute, timeout)
+        self._operations = server_requests.Operations(self._compute, timeout)
         self._progress = progress
         self._timeout = timeout
 

@@ -19,7 +19,7 @@ from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power.host_cloud import uploads
+from quintupleo_power.host_cloud import uploaded_images
 from quintupleo_power.host_cloud import volumes
 
 CONF = cfg.CONF
@@ -131,8 +131,8 @@ class HostCloud:
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
                                        CONF[GROUP].poll_interval)
-        self.boot_images = uploads.BootImages(image)
-        self.instance_images = uploads.InstanceImages(compute, image)
+        self.boot_images = uploaded_images.BootImages(image)
+        self.instance_images = uploaded_images.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)
         self.ports = ports.Ports(network, compute, self.servers)
         self.consoles = consoles.Consoles(compute)

@@ -13,13 +13,13 @@ from oslo_config import cfg
 import requests
 
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import service_urls
 from quintupleo_power.host_cloud import transport
 
 CONF = cfg.CONF
@@ -142,7 +142,7 @@ def _follow_no_stranger(answer: requests.Response) -> None:
     """Stop keystoneauth from sending credentials on to another host."""
     location = answer.headers.get('location')
     if (answer.status_code in _FOLLOWED and location
-            and addresses.redirects_away(answer.url, location)):
+            and service_urls.redirects_away(answer.url, location)):
         raise errors.CloudMisconfigured(redaction.clean(
             f'{answer.url} redirects to {location}, which is not followed: '
             'use the address of the service itself'))
@@ -194,7 +194,7 @@ def _from_application_credential(credentials):
         application_credential_id=credentials.application_credential_id,
         application_credential_secret=(
             credentials.application_credential_secret))
-    if not addresses.same_service(auth_url, configured):
+    if not service_urls.same_service(auth_url, configured):
         # Another cloud: the endpoints of the configured one do not serve it.
         return _section_access(auth, credentials.region_name)
     if not CONF[GROUP].cloud:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consoles of servers, and what the guests wrote to them."""
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 # The types of Nova's API reference, "Create Console", with their protocols;
 # those whose hypervisors Nova has given up are left out.
@@ -57,7 +57,7 @@ class Consoles:
             raise errors.NotFound(
                 f'Server {server.id} has no console as things stand ({exc}): '
                 'power it on and try again')
-        found = bodies.Body(console, f'the console of server {server.id}',
+        found = typed_json.Body(console, f'the console of server {server.id}',
                             'Nova')
         if not found.get('url', str):
             raise found.wrong('url is empty')

@@ -5,9 +5,9 @@ import dataclasses
 import re
 from urllib import parse
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 # Resource groups have a suffix of their own (XS_KEYPAT in Nova's
 # nova/scheduler/utils.py).
@@ -30,7 +30,7 @@ class Flavor:
     extra_specs: dict = dataclasses.field(default_factory=dict, hash=False)
 
     @classmethod
-    def from_body(cls, body: bodies.Body,
+    def from_body(cls, body: typed_json.Body,
                   extra_specs: dict | None = None) -> 'Flavor':
         """Return a flavor of Nova's API, by itself or within a server."""
         return cls(name=(body.find('original_name', str)
@@ -57,7 +57,7 @@ class Flavor:
         return None
 
 
-def within_server(body: bodies.Body) -> Flavor | None:
+def within_server(body: typed_json.Body) -> Flavor | None:
     """Return what a server holds since microversion 2.47, or None."""
     return Flavor.from_body(body) if body.has('vcpus') else None
 
@@ -87,4 +87,4 @@ def find(compute: service.Service, reference: str) -> Flavor:
 
 
 def _body(body):
-    return bodies.Body(body, 'a flavor', 'Nova')
+    return typed_json.Body(body, 'a flavor', 'Nova')

@@ -11,11 +11,11 @@ import typing
 from oslo_utils import units
 from oslo_utils import uuidutils
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 # An image's properties hardly ever change; what a rescue does with a stale
 # one is an error of Nova, which makes the driver read it again. Nor does
@@ -210,7 +210,7 @@ def read_all(glance: service.Service, **filters: typing.Any
     """Return all images with some properties."""
     while True:
         answer = glance.get('/images', **filters)
-        page = [_checked(image) for image in bodies.Body(
+        page = [_checked(image) for image in typed_json.Body(
             answer, 'its images', 'Glance').get('images', list)]
         yield from page
         if not page or not answer.get('next'):
@@ -220,7 +220,7 @@ def read_all(glance: service.Service, **filters: typing.Any
 
 def _checked(image, image_id=None):
     """Return an image, if it is one and the one that was asked for."""
-    body = bodies.Body(image, 'an image', 'Glance')
+    body = typed_json.Body(image, 'an image', 'Glance')
     found = body.get('id', str)
     if image_id and not servers.same_id(found, image_id):
         raise body.wrong(f'it is image {found} and not {image_id}')

@@ -8,10 +8,10 @@ lack ``events``.
 import contextlib
 import typing
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 # Instance actions of a server that are looked through for one.
 LATEST = 10
@@ -30,7 +30,7 @@ def read(compute: service.Service, server_id: str,
     found = compute.get(f'/servers/{server_id}/os-instance-actions',
                         'instanceActions', list, **query)
     for each in found:
-        body = bodies.Body(each, f'what was done with server {server_id}',
+        body = typed_json.Body(each, f'what was done with server {server_id}',
                            'Nova')
         for key in 'action', 'start_time':
             body.get(key, str)

@@ -15,11 +15,11 @@ from oslo_utils import netutils
 from oslo_utils import uuidutils
 import tenacity
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 LOG = log.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Interface:
     @classmethod
     def from_body(cls, body: dict) -> 'Interface':
         """Return one of ``interfaceAttachments`` of Nova's API."""
-        found = bodies.Body(body, 'a port of a server', 'Nova')
+        found = typed_json.Body(body, 'a port of a server', 'Nova')
         mac = found.get('mac_addr', str)
         if not netutils.is_valid_mac(mac):
             raise found.wrong(f'mac_addr is {mac!r}')
@@ -202,7 +202,7 @@ class Ports:
         return found
 
     def _read(self, path, key):
-        return bodies.Body(self._network.get(path, key), path[1:],
+        return typed_json.Body(self._network.get(path, key), path[1:],
                            'Neutron')
 
 
@@ -226,7 +226,8 @@ def find_network(network: service.Service, reference: str) -> str:
 
 def _id(body):
     """Return the UUID of a network or port."""
-    return bodies.Body(body, 'a network or a port', 'Neutron').get('id', str)
+    return typed_json.Body(
+        body, 'a network or a port', 'Neutron').get('id', str)
 
 
 def _addressing(address, subnet):

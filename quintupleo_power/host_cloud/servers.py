@@ -10,10 +10,10 @@ import types
 from oslo_log import log
 from oslo_utils import uuidutils
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
@@ -70,7 +70,7 @@ class Server:
     @classmethod
     def from_body(cls, body: dict, read_at: float) -> 'Server':
         """Return the server that a ``server`` object of Nova's API shows."""
-        found = bodies.Body(body, 'a server', 'Nova')
+        found = typed_json.Body(body, 'a server', 'Nova')
         # An image-less server has the empty string here.
         image, flavor = found.part('image'), found.part('flavor')
         # Shown since microversion 2.47, if the cloud's policy permits.
@@ -97,7 +97,7 @@ class Server:
             read_at=read_at)
 
 
-def _state(body: bodies.Body) -> transitions.ServerState:
+def _state(body: typed_json.Body) -> transitions.ServerState:
     if body.get('status', str) == 'UNKNOWN':
         # Its cell is down: Nova then leaves out all that the cell knows
         # (microversion 2.69).
@@ -163,14 +163,14 @@ def read_pages(compute: service.Service, filters: dict | None = None
     while True:
         begun = time.monotonic()
         answer = compute.get('/servers/detail', **query)
-        described = bodies.Body(answer, 'its servers', 'Nova').get(
+        described = typed_json.Body(answer, 'its servers', 'Nova').get(
             'servers', list)
         yield list(_well_formed(described, begun))
         # Nova links to the next page of all but the last one.
         if not described or not answer.get('servers_links'):
             return
-        query['marker'] = bodies.Body(described[-1], 'a server', 'Nova').get(
-            'id', str)
+        last = typed_json.Body(described[-1], 'a server', 'Nova')
+        query['marker'] = last.get('id', str)
 
 
 def _well_formed(described, begun):

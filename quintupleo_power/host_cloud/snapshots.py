@@ -15,11 +15,11 @@ import typing
 
 import tenacity
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 # Properties of the image.
 NAME = 'quintupleo_snapshot'
@@ -287,7 +287,7 @@ class Snapshots:
         found = self._volume.get('/snapshots/detail', 'snapshots', list,
                                  **filters)
         for each in found:
-            body = bodies.Body(each, 'a snapshot', 'the volume service')
+            body = typed_json.Body(each, 'a snapshot', 'the volume service')
             for key in 'id', 'volume_id', 'created_at':
                 body.get(key, str)
         return sorted(found, key=lambda each: (each['created_at'],
@@ -295,7 +295,7 @@ class Snapshots:
 
     def _require_own(self, volume_id, server):
         """Refuse a volume that another server has by now."""
-        volume = bodies.Body(
+        volume = typed_json.Body(
             self._volume.get(f'/volumes/{volume_id}', 'volume'),
             'a volume', 'the volume service')
         owners = {each.find('server_id', str)

@@ -5,11 +5,11 @@ import time
 
 from oslo_log import log
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 LOG = log.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Volumes:
             self._catalog_at = now
             self._volume.sign_in()
             found = self._volume.get(path, 'volume')
-        return bodies.Body(found, 'a volume', 'Cinder')
+        return typed_json.Body(found, 'a volume', 'Cinder')
 
 
 def _log_not_shown(server, error):

@@ -169,7 +169,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
             if drive.network_data:
                 server_fields.check_network(node, drive,
                                             host.ports.of_server(server))
-            server_fields.note(node, server, drive)
+            server_fields.mark(node, server, drive)
             with host.keypairs.temporary(server, drive.public_key) as key:
                 disk_steps.rebuild(
                     task, STEP, lambda node, info, host, server: {

@@ -18,14 +18,14 @@ from quintupleo_power import compat
 from quintupleo_power.drift import baseline
 from quintupleo_power import exceptions
 from quintupleo_power.interfaces import deploy
-from quintupleo_power.media import user_media
+from quintupleo_power.media import attached_iso
 from quintupleo_power.media import virtual_media
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
+from quintupleo_power.node import instance_data
 from quintupleo_power.node import inventory
 from quintupleo_power.rebuild import disk_steps
-from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -372,7 +372,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :raises: DriverOperationError if the host cloud does not take it, or
             the server cannot be booted from it.
         """
-        user_media.attach(task, device_type, image_url)
+        attached_iso.attach(task, device_type, image_url)
 
     @METRICS.timer('QuintupleoManagement.detach_virtual_media')
     @task_manager.require_exclusive_lock
@@ -383,7 +383,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :raises: InvalidParameterValue or MissingParameterValue if there is no
             such drive, Ironic needs it, or a setting is wrong or missing.
         """
-        user_media.detach(task, device_types)
+        attached_iso.detach(task, device_types)
 
     @METRICS.timer('QuintupleoManagement._remove_left')
     @periodics.node_periodic(
@@ -415,7 +415,7 @@ class QuintupleoManagement(base.ManagementInterface):
             instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        is_left = server_fields.was_noted(task.node)
+        is_left = instance_data.may_be_left(task.node)
         if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy) or (
                 is_left and isinstance(task.driver.deploy, compat.NO_DEPLOY)):
             automated = 'wipe_disk'

@@ -11,9 +11,9 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import consoles
+from quintupleo_power.host_cloud import service_urls
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -173,10 +173,10 @@ def _check_cloud(node, name):
 
 
 def _check_auth_url(node, auth_url):
-    if addresses.permitted(auth_url, CONF[GROUP].allowed_auth_urls):
+    if service_urls.permitted(auth_url, CONF[GROUP].allowed_auth_urls):
         return
     configured = connection.configured_auth_url()
-    if not configured or not addresses.permitted(auth_url, [configured]):
+    if not configured or not service_urls.permitted(auth_url, [configured]):
         raise exception.InvalidParameterValue(
             f'Node {node.uuid}: driver_info/quintupleo_auth_url is not '
             'permitted: an operator can add it to '

@@ -14,12 +14,8 @@ from ironic import objects
 
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
-from quintupleo_power.node import internal_info
+from quintupleo_power.node import instance_data
 from quintupleo_power.rebuild import config_drive
-
-# The node keeps the names of the server's metadata that come from a config
-# drive: the others are those of the server's owner.
-KEY = internal_info.INSTANCE_METADATA
 
 # The first compute APIs whose rebuild takes these.
 _KEY_NAME = (2, 54)
@@ -143,29 +139,16 @@ def members(node: 'objects.Node', version: tuple[int, int],
     return found
 
 
-def note(node: 'objects.Node', server: servers.Server,
+def mark(node: 'objects.Node', server: servers.Server,
          drive: config_drive.ConfigDrive) -> None:
     """Save with a node that its server is to get an instance's data."""
     before = server.metadata.keys() - _of_the_owner(node, server).keys()
-    node.set_driver_internal_info(KEY, sorted({*before, *drive.metadata}))
-    node.save()
-
-
-def was_noted(node: 'objects.Node') -> bool:
-    """Return whether a node's server may have an instance's data."""
-    return KEY in node.driver_internal_info
-
-
-def forget(node: 'objects.Node') -> None:
-    """Save with a node that its server has no instance's data any more."""
-    if was_noted(node):
-        node.del_driver_internal_info(KEY)
-        node.save()
+    instance_data.mark(node, {*before, *drive.metadata})
 
 
 def _of_the_owner(node, server):
     return {name: value for name, value in server.metadata.items()
-            if name not in (node.driver_internal_info.get(KEY) or ())}
+            if name not in instance_data.names(node)}
 
 
 def _fits(name, version):

@@ -61,7 +61,7 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cache',
                'quintupleo_power.host_cloud.cloud',
-               'quintupleo_power.host_cloud.uploads',
+               'quintupleo_power.host_cloud.uploaded_images',
                'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.snapshots',
                'quintupleo_power.host_cloud.volumes',
@@ -80,7 +80,7 @@ class Clock(fixtures.Fixture):
         for module in self.MODULES:
             self.useFixture(fixtures.MockPatch(f'{module}.time', self))
         self.useFixture(fixtures.MockPatch(
-            'quintupleo_power.host_cloud.cloud_info._now', self.moment))
+            'quintupleo_power.host_cloud.cloud_facts._now', self.moment))
 
     def moment(self):
         return BEGINNING + datetime.timedelta(seconds=self.now)

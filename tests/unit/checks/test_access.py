@@ -7,7 +7,7 @@ import requests
 import tenacity
 
 from quintupleo_power.environments import retry
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from tests.unit.checks import base
 
 
@@ -45,8 +45,8 @@ class AccessTestCase(base.WholeCloudTestCase):
 
     def test_no_project(self):
         del self.auth['project_name']
-        token = cloud_info.Token('operator', None, None, (), False, 0.0)
-        with mock.patch.object(cloud_info.CloudInfo, 'sign_in', autospec=True,
+        token = cloud_facts.Token('operator', None, None, (), False, 0.0)
+        with mock.patch.object(cloud_facts.CloudInfo, 'sign_in', autospec=True,
                                return_value=token):
             self.check('credentials', 'fail', 'signed in to no project',
                        'project_name')
@@ -113,10 +113,10 @@ class AccessTestCase(base.WholeCloudTestCase):
         self.check('clocks', 'warn', '600 s behind', 'NTP')
 
     def test_clocks_that_nobody_tells(self):
-        token = cloud_info.Token('operator', 'a' * 32, 'machines', ('member',),
-                              False, None)
+        token = cloud_facts.Token('operator', 'a' * 32, 'machines',
+                                  ('member',), False, None)
         self.host.dates_answers = False
-        with mock.patch.object(cloud_info.CloudInfo, 'sign_in', autospec=True,
+        with mock.patch.object(cloud_facts.CloudInfo, 'sign_in', autospec=True,
                                return_value=token):
             self.check('clocks', 'warn', 'do not report the time', 'compare')
 

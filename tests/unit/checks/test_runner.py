@@ -7,7 +7,7 @@ from unittest import mock
 from quintupleo_power.checks import results
 from quintupleo_power.checks import runner
 from quintupleo_power.environments import errors
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from tests.unit.checks import base
 from tests.unit import host_cloud_fixture
 
@@ -36,7 +36,7 @@ class GoodCloudTestCase(base.WholeCloudTestCase):
                    'application credential')
 
     def test_interrupt(self):
-        with mock.patch.object(cloud_info.CloudInfo, 'rates', autospec=True,
+        with mock.patch.object(cloud_facts.CloudInfo, 'rates', autospec=True,
                                side_effect=KeyboardInterrupt):
             self.assertEqual(1, self.run_command())
         self.assertIn('Nothing was changed', self.err)

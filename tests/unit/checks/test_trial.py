@@ -25,7 +25,8 @@ class TrialTestCase(base.CommandTestCase,
         super().setUp()
         self.add_all()
         patch = fixtures.MockPatch(
-            'quintupleo_power.environments.operations.time', self.host.clock)
+            'quintupleo_power.environments.server_requests.time',
+            self.host.clock)
         patch.setUp()
         self.addCleanup(patch.cleanUp)
         # The stand-in for Nova is for one request at a time.

@@ -11,8 +11,8 @@ import fixtures
 from keystoneauth1.identity import v3
 from keystoneauth1 import session
 
-from quintupleo_power.environments import operations
 from quintupleo_power.environments import ownership
+from quintupleo_power.environments import server_requests
 from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import snapshots
@@ -24,7 +24,7 @@ roles:
   control: {kind: server, image: debian, flavor: small}
   compute: {flavor: small, count: 2, disks: [{size: 3}]}
 '''
-MODULES = ('quintupleo_power.environments.operations',
+MODULES = ('quintupleo_power.environments.server_requests',
            'quintupleo_power.environments.snapshots')
 
 # Without the stand-in of test_environment.
@@ -209,14 +209,14 @@ class CreateFaultsTestCase(SnapshotsTestCase):
         self.assertEqual('active', self.states()['control-0'])
 
     def test_server_that_was_started_meanwhile(self):
-        stop = operations.Operations.stop
+        stop = server_requests.Operations.stop
 
         def stop_and_start(self_, server_id):
             stopped = stop(self_, server_id)
             self.host.servers[server_id].vm_state = 'active'
             return stopped
 
-        with mock.patch.object(operations.Operations, 'stop',
+        with mock.patch.object(server_requests.Operations, 'stop',
                                stop_and_start), \
                 self.assert_failure('was started before its snapshot',
                                     'maintenance'):
@@ -224,7 +224,7 @@ class CreateFaultsTestCase(SnapshotsTestCase):
         self.assert_nothing_left()
 
     def test_server_that_was_started_and_stopped_meanwhile(self):
-        stop = operations.Operations.stop
+        stop = server_requests.Operations.stop
 
         def stop_and_start(self_, server_id):
             stopped = stop(self_, server_id)
@@ -233,7 +233,7 @@ class CreateFaultsTestCase(SnapshotsTestCase):
                 self.host.change_behind(server, 'start')
             return stopped
 
-        with mock.patch.object(operations.Operations, 'stop',
+        with mock.patch.object(server_requests.Operations, 'stop',
                                stop_and_start), \
                 self.assert_failure('env-compute-1: it was started'):
             self.snapshot()
@@ -243,8 +243,8 @@ class CreateFaultsTestCase(SnapshotsTestCase):
         for server in self.host.servers.values():
             server.updated = ''
         self.host._now = lambda: '2026-01-01T00:00:00'
-        with mock.patch.object(operations.Operations, 'stop',
-                               operations.Operations.read):
+        with mock.patch.object(server_requests.Operations, 'stop',
+                               server_requests.Operations.read):
             self.machine('env-control-0').vm_state = 'stopped'
             self.machine('env-control-0').power_state = 4
             self.snapshot()

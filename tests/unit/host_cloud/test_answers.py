@@ -13,7 +13,7 @@ from keystoneauth1.identity import v3
 from keystoneauth1 import session
 from openstack import connection as sdk_connection
 
-from quintupleo_power.environments import inventory
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import answers
@@ -291,24 +291,24 @@ class CommandsTestCase(SocketTestCase):
             with self.subTest(page=page):
                 port = self.host_cloud.add_neutron_port()
                 self.host_cloud.fail('DELETE', '/ports/', page)
-                self.remove(inventory.Resource(plan.key(
+                self.remove(owned_resources.Resource(plan.key(
                     plan.PORT, 'compute', 0, 0), port['id'], None))
                 self.assertNotIn(port['id'], self.host_cloud.neutron_ports)
 
     def test_what_is_gone_is_removed(self):
-        self.remove(inventory.Resource(
+        self.remove(owned_resources.Resource(
             plan.key(plan.PORT, 'compute', 0, 0), 'x', None))
 
     def test_volumes_of_a_cloud_that_is_away_are_not_none(self):
         self.host_cloud.fail('POST', '/auth/tokens', 503, times=99)
         self.assertRaises(ks_exceptions.ServiceUnavailable,
-                          inventory.has_volumes, self.sdk)
+                          owned_resources.has_volumes, self.sdk)
         self.host_cloud.stop_failing()
-        self.assertTrue(inventory.has_volumes(self.sdk))
+        self.assertTrue(owned_resources.has_volumes(self.sdk))
 
     def test_cloud_without_volumes(self):
         self.host_cloud.has_volume_service = False
-        self.assertFalse(inventory.has_volumes(self.sdk))
+        self.assertFalse(owned_resources.has_volumes(self.sdk))
 
     def test_ironic_names_its_requests_otherwise(self):
         answers.check(self.sdk.session)

@@ -16,7 +16,7 @@ import requests
 import yaml
 
 from quintupleo_power.host_cloud import authentication
-from quintupleo_power.host_cloud import cloud_info
+from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import service
@@ -86,7 +86,7 @@ class TokenTestCase(unittest.TestCase):
         compute = mock.create_autospec(service.Service, instance=True)
         compute.sign_in.return_value = access.AccessInfoV3(
             {'token': {'user': 'x'}}, 'a-token')
-        info = cloud_info.CloudInfo(compute, None, None, None)
+        info = cloud_facts.CloudInfo(compute, None, None, None)
         with self.assertRaisesRegex(errors.MalformedAnswer,
                                     'a form that Keystone does not have'):
             info.sign_in()

@@ -11,7 +11,6 @@ from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
 
 from quintupleo_power.host_cloud import actions
-from quintupleo_power.host_cloud import addresses
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
@@ -19,6 +18,7 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import service_urls
 from tests.unit import base
 
 
@@ -153,7 +153,7 @@ class ServiceTestCase(unittest.TestCase):
 class SmallPartsTestCase(unittest.TestCase):
 
     def test_address_that_only_looks_like_ipv6(self):
-        self.assertIsNone(addresses.parse('http://[1:2:3]/v3'))
+        self.assertIsNone(service_urls.parse('http://[1:2:3]/v3'))
 
     def test_secrets_are_not_looked_for_without_end(self):
         first, second = mock.Mock(spec=[]), mock.Mock(spec=[])

@@ -10,7 +10,7 @@ from ironic.common import exception
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.node import driver_info
 from tests.unit import base
-from tests.unit.host_cloud import test_addresses
+from tests.unit.host_cloud import test_service_urls
 from tests.unit import host_cloud_fixture
 
 AUTH_URL = host_cloud_fixture.AUTH_URL
@@ -31,7 +31,7 @@ TEXTS = strategies.one_of(
     strategies.just('x' * 1_000_000),
     strategies.uuids().map(str),
     strategies.uuids().map(lambda value: value.urn),
-    strategies.sampled_from(test_addresses.TRICKS))
+    strategies.sampled_from(test_service_urls.TRICKS))
 
 VALUES = strategies.one_of(
     TEXTS, strategies.none(), strategies.booleans(), strategies.integers(),

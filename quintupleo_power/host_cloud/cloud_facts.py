@@ -4,7 +4,6 @@
 import dataclasses
 import datetime
 
-from quintupleo_power.host_cloud import bodies
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
 from quintupleo_power.host_cloud import images
@@ -12,6 +11,7 @@ from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import typed_json
 
 # The first compute API that lists servers by their tags.
 TAGS_MICROVERSION = (2, 26)
@@ -106,7 +106,7 @@ class CloudInfo:
 
     def rates(self) -> list[str]:
         """Return limits of the compute API, such as 'GET * 120 per MINUTE'."""
-        limits = bodies.Body(self._compute.get('/limits', 'limits'),
+        limits = typed_json.Body(self._compute.get('/limits', 'limits'),
                              'its limits', 'Nova')
         return [f"{limit.get('verb', str)} {rate.get('uri', str)} "
                 f"{limit.get('value', int)} per {limit.get('unit', str)}"
@@ -134,7 +134,7 @@ class CloudInfo:
         """Return the ports of a server, or all of the project."""
         key, value = (('device_id', server_id) if server_id else
                       ('project_id', self._project_id))
-        found = [bodies.Body(each, 'a port', 'Neutron') for each in (
+        found = [typed_json.Body(each, 'a port', 'Neutron') for each in (
             self._network.get('/ports', 'ports', list,
                               **{key: value} if value else {}))]
         # Routers and DHCP servers have ports, too.

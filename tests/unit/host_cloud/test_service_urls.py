@@ -3,7 +3,7 @@
 
 import unittest
 
-from quintupleo_power.host_cloud import addresses
+from quintupleo_power.host_cloud import service_urls
 
 GOOD = 'https://good.example.test:5000/identity/v3'
 
@@ -93,12 +93,12 @@ class PermittedTestCase(unittest.TestCase):
     def permits(self, allowed, *urls):
         for url in urls:
             with self.subTest(ascii(url)):
-                self.assertTrue(addresses.permitted(url, [allowed]))
+                self.assertTrue(service_urls.permitted(url, [allowed]))
 
     def refuses(self, allowed, *urls):
         for url in urls:
             with self.subTest(ascii(url)):
-                self.assertFalse(addresses.permitted(url, [allowed]))
+                self.assertFalse(service_urls.permitted(url, [allowed]))
 
     def test_tricks(self):
         self.refuses(GOOD, *TRICKS)
@@ -129,7 +129,7 @@ class PermittedTestCase(unittest.TestCase):
 
     def test_permitted_url_that_is_not_plain_permits_nothing(self):
         for url in TRICKS:
-            if addresses.parse(url) is None:
+            if service_urls.parse(url) is None:
                 self.refuses(url, url, GOOD)
 
     def test_same_service(self):
@@ -140,7 +140,7 @@ class PermittedTestCase(unittest.TestCase):
                 ('http://a.test:5000/v3', 'http://b.test:5000/v3', False),
                 ('http://a.test/x/v3', 'http://a.test/y/v3', False),
                 (None, GOOD, False), (GOOD, None, False)):
-            self.assertIs(same, addresses.same_service(url, other))
+            self.assertIs(same, service_urls.same_service(url, other))
 
 
 class RedirectsAwayTestCase(unittest.TestCase):
@@ -161,10 +161,10 @@ class RedirectsAwayTestCase(unittest.TestCase):
                 ('file:///etc/passwd', True)):
             with self.subTest(ascii(location)):
                 self.assertIs(away,
-                              addresses.redirects_away(asked, location))
+                              service_urls.redirects_away(asked, location))
 
     def test_towards_tls_on_the_same_host(self):
-        self.assertFalse(addresses.redirects_away(
+        self.assertFalse(service_urls.redirects_away(
             'http://a.test:5000/v3', 'https://a.test/v3'))
-        self.assertTrue(addresses.redirects_away(
+        self.assertTrue(service_urls.redirects_away(
             'http://a.test:5000/v3', 'https://b.test/v3'))
