@@ -98,7 +98,7 @@ def failed(credentials: connection.Credentials,
     if error.is_repeated:
         return
     now = time.monotonic()
-    if (isinstance(error, errors.AuthenticationFailed) or took >= LONG
+    if (isinstance(error, errors.TokenRefused) or took >= LONG
             and isinstance(error, errors.CloudUnreachable)):
         _failures.put(credentials, (error, now + FAILURE_AGE))
     else:

@@ -38,6 +38,10 @@ class AuthenticationFailed(HostCloudError):
     """The host cloud does not accept the credentials."""
 
 
+class TokenRefused(AuthenticationFailed):
+    """The identity service gives no token for the credentials."""
+
+
 class Forbidden(HostCloudError):
     """The host cloud's policy does not permit this to the user."""
 

@@ -257,9 +257,7 @@ class ServerCache:
     def _read_changes(self):
         """Bring the last whole list up to date, or make another one."""
         begun = time.monotonic()
-        # By a clock that nobody knows changes may be missed.
-        if (begun - self._listed_at > WHOLE_LIST_AGE
-                or self._compute.clock_ahead is None):
+        if begun - self._listed_at > WHOLE_LIST_AGE:
             self._read_whole_list()
             return
         self._take_changes(self._refreshed_at)

@@ -229,7 +229,7 @@ class Service:
                     f'{self._title} answered in a form that an OpenStack '
                     f'service does not have ({exc})')
             case ks_exceptions.Unauthorized():
-                return self._not_accepted(_explanation(exc))
+                return self._not_accepted(_explanation(exc), exc.url)
             case ks_exceptions.HttpError():
                 return self._http_error(exc)
             case (ks_exceptions.AuthorizationFailure()
@@ -242,9 +242,10 @@ class Service:
         return errors.CloudUnreachable(
             f'{self._title} cannot be reached: {_short(exc)}')
 
-    def _not_accepted(self, reason):
-        return errors.AuthenticationFailed(
-            f'{self._title} does not accept the credentials: {reason}')
+    def _not_accepted(self, reason, url=None):
+        kind = (errors.TokenRefused if str(url).endswith('/auth/tokens')
+                else errors.AuthenticationFailed)
+        return kind(f'{self._title} does not accept the credentials: {reason}')
 
     def _http_error(self, exc):
         if exc.http_status == 404 and str(exc.url).endswith('/auth/tokens'):

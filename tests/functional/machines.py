@@ -41,17 +41,16 @@ class Machine:
         """
         return self._run('clean', 'clean_steps', steps, CLEAN, wanted)
 
-    def service(self, *steps, interface='management'):
+    def service(self, *steps):
         """Run steps on a node that is active; see :meth:`clean`."""
         return self._run('service', 'service_steps', steps, SERVICE,
-                         'active', interface)
+                         'active')
 
-    def _run(self, target, key, steps, version, wanted,
-             interface='management'):
+    def _run(self, target, key, steps, version, wanted):
         answer = self.deployment.api.put(
             f'/nodes/{self.node}/states/provision', microversion=version,
             json={'target': target, 'disable_ramdisk': True, key: [
-                {'interface': interface, 'step': name, 'args': arguments}
+                {'interface': 'management', 'step': name, 'args': arguments}
                 for name, arguments in steps]})
         exceptions.raise_from_response(answer)
         return self.deployment.wait_for(

@@ -8,14 +8,11 @@ as an agent does itself at the end of a deployment.
 import uuid
 
 from openstack import exceptions
-from openstack import utils
 import pytest
 
 from tests.functional import machines
 
 MAC = '52:54:00:00:18:01'
-# A version of the API that Ironic 35.0 has and 34.0 has not.
-REATTACH = '1.110'
 REFUSED = 'while it is in vm_state rescued'
 
 
@@ -140,23 +137,6 @@ def test_vif_of_an_active_node_is_plugged_at_once(machine):
     api.detach_vif_from_node(machine.node, vif)
     assert machine.cards() == []
     assert [port.id for port in machine.ports('tenant')] == [vif]
-    machine.deployment.cloud.network.delete_port(vif)
-
-
-def test_vif_of_an_active_node_is_attached_again(machine):
-    api = machine.deployment.api
-    if not utils.supports_microversion(api, REATTACH):
-        pytest.skip('This Ironic has no service steps of networks')
-    machine.adopt()
-    vif = machine.vif()
-    api.attach_vif_to_node(machine.node, vif)
-    before = machine.deployment.actions(machine.server)
-    machine.service(('reattach_networking', {}), interface='network')
-    assert machine.cards() == ['tenant']
-    assert machine.status == 'ACTIVE'
-    assert machine.deployment.actions(machine.server)[len(before):] == [
-        'detach_interface', 'attach_interface']
-    api.detach_vif_from_node(machine.node, vif)
     machine.deployment.cloud.network.delete_port(vif)
 
 

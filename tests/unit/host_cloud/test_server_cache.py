@@ -165,7 +165,7 @@ class PowerSyncTestCase(ServerCacheTestCase):
         ids = self.compute.add(9)
         for ahead, behind in ((0.0, server_cache.CLOCK_SKEW - 5),
                               (3600.0, 0.0), (-3600.0, 0.0),
-                              (None, 5000.0)):
+                              (None, server_cache.UNKNOWN_CLOCK_SKEW - 5)):
             self.compute.clock_ahead = ahead
             self.sync(ids)
             self.now += 70

@@ -4,6 +4,7 @@
 from concurrent import futures
 import threading
 import unittest
+from unittest import mock
 
 from quintupleo_power.host_cloud import shared_call
 
@@ -15,6 +16,15 @@ class SharedCallTestCase(unittest.TestCase):
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.failure = None
         self.shared = shared_call.SharedCall(self.function, 'test')
+        self.waiting = threading.Semaphore(0)
+        wait = shared_call.time_limit.wait
+
+        def count(call):
+            self.waiting.release()
+            return wait(call)
+
+        self.enterContext(mock.patch.object(
+            shared_call.time_limit, 'wait', count))
         self.pool = futures.ThreadPoolExecutor(20)
         self.addCleanup(self.pool.shutdown)
         self.addCleanup(self.go_on.set)
@@ -28,8 +38,12 @@ class SharedCallTestCase(unittest.TestCase):
         return len(self.calls)
 
     def ask(self, number, **options):
-        return [self.pool.submit(self.shared, **options)
-                for _ in range(number)]
+        """Have threads ask, and return when each waits for its call."""
+        found = [self.pool.submit(self.shared, **options)
+                 for _ in range(number)]
+        for _ in range(number):
+            self.assertTrue(self.waiting.acquire(timeout=60))
+        return found
 
     def wait_for_the_next(self):
         while self.shared._next is None:
