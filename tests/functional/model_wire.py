@@ -6,9 +6,11 @@ request of the driver is hit, and again in the next run.
 """
 
 import contextlib
+import io
 
 import requests
 from requests import adapters
+import urllib3
 
 
 class Killed(BaseException):
@@ -120,7 +122,9 @@ def _answer(status, reached=False, request_id=None):
             answer.headers['x-openstack-request-id'] = request_id
         if status == 429:
             answer.headers['Retry-After'] = '0'
-        answer._content = b'<html><body>It did not go well</body></html>'
+        answer.raw = urllib3.HTTPResponse(
+            io.BytesIO(b'<html><body>It did not go well</body></html>'),
+            status=status, preload_content=False)
         return answer
     return fail
 
