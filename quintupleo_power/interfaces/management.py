@@ -23,8 +23,8 @@ from quintupleo_power.media import virtual_media
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
-from quintupleo_power.node import instance_data
 from quintupleo_power.node import inventory
+from quintupleo_power.node import leftover_data
 from quintupleo_power.rebuild import disk_steps
 from quintupleo_power import transitions
 
@@ -415,7 +415,7 @@ class QuintupleoManagement(base.ManagementInterface):
             instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        is_left = instance_data.may_be_left(task.node)
+        is_left = leftover_data.may_be_left(task.node)
         if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy) or (
                 is_left and isinstance(task.driver.deploy, compat.NO_DEPLOY)):
             automated = 'wipe_disk'

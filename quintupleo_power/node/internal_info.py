@@ -26,7 +26,7 @@ KEYS = {
     VIRTUAL_MEDIA: (
         'media.virtual_media', 'the ISO in the CD-ROM drive'),
     INSTANCE_METADATA: (
-        'node.instance_data',
+        'node.leftover_data',
         'the metadata that a deployment has given to the server, for it to '
         'be removed with the instance'),
 }

@@ -20,7 +20,7 @@ from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power.node import instance_data
+from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import empty_image
@@ -41,7 +41,7 @@ def clear_instance_data(task):
 
     What an agent has erased before may be more than a rebuild wipes.
     """
-    if instance_data.may_be_left(task.node):
+    if leftover_data.may_be_left(task.node):
         _empty(task, 'clear_instance_data',
                capabilities.Capabilities.rebuild_obstacle)
 
@@ -85,7 +85,7 @@ def _empty(task, step, obstacle_of):
                 f'Server {server.id} ({server.name}) cannot be wiped: '
                 f'{obstacle}')
         image = {'imageRef': empty_image.find(node, info, host, server)}
-        if not instance_data.may_be_left(node):
+        if not leftover_data.may_be_left(node):
             return image
         # User data and the like of an instance go with its disk.
         return {**image, **server_fields.members(
@@ -93,7 +93,7 @@ def _empty(task, step, obstacle_of):
             None)}
 
     rebuild(task, step, members)
-    instance_data.clear(task.node)
+    leftover_data.clear(task.node)
 
 
 def snapshot(task, name):

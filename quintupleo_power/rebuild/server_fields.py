@@ -14,7 +14,7 @@ from ironic import objects
 
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
-from quintupleo_power.node import instance_data
+from quintupleo_power.node import leftover_data
 from quintupleo_power.rebuild import config_drive
 
 # The first compute APIs whose rebuild takes these.
@@ -143,12 +143,12 @@ def mark(node: 'objects.Node', server: servers.Server,
          drive: config_drive.ConfigDrive) -> None:
     """Save with a node that its server is to get an instance's data."""
     before = server.metadata.keys() - _of_the_owner(node, server).keys()
-    instance_data.mark(node, {*before, *drive.metadata})
+    leftover_data.mark(node, {*before, *drive.metadata})
 
 
 def _of_the_owner(node, server):
     return {name: value for name, value in server.metadata.items()
-            if name not in instance_data.names(node)}
+            if name not in leftover_data.names(node)}
 
 
 def _fits(name, version):
