@@ -257,8 +257,8 @@ class Ironic:
     @property
     def _constraints(self):
         """What fixes the versions of all but Ironic, as text."""
-        return ''.join(
-            line for line in self._release.constraints.open()
+        return '\n'.join(
+            line for line in self._release.constraints.read_text().splitlines()
             if not line.startswith(f'{self._release.package}=='))
 
     def install(self):

@@ -4,6 +4,8 @@
 import concurrent.futures
 import json
 import logging
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -78,6 +80,42 @@ class PluginTestCase(unittest.TestCase):
         self.assertRaises(ks_exceptions.AuthPluginException,
                           plugin.get_access, None)
         self.assertEqual('http://nova', plugin.get_endpoint(None))
+
+    def ask(self, threads):
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            return [each.exception() for each in [
+                pool.submit(self.plugin.get_token, None)
+                for _ in range(threads)]]
+
+    def test_who_waits_for_a_token_shares_its_failure(self):
+        def get_token(session):
+            time.sleep(0.3)
+            raise ks_exceptions.ConnectTimeout('no')
+
+        self.wrapped.get_token.side_effect = get_token
+        begun = time.monotonic()
+        found = self.ask(24)
+        self.assertEqual({ks_exceptions.ConnectTimeout},
+                         {type(each) for each in found})
+        self.assertLess(time.monotonic() - begun, 3)
+        self.assertLess(self.wrapped.get_token.call_count, 4)
+        # It is asked for again later.
+        self.wrapped.get_token.side_effect = lambda session: 'a token'
+        self.assertEqual('a token', self.plugin.get_token(None))
+
+    def test_wait_has_an_end(self):
+        go = threading.Event()
+        self.addCleanup(go.set)
+        self.wrapped.get_token.side_effect = lambda session: go.wait(60)
+        thread = threading.Thread(target=self.plugin.get_token, args=(None,))
+        thread.start()
+        self.addCleanup(thread.join)
+        while not self.wrapped.get_token.called:
+            time.sleep(0.01)
+        with mock.patch.object(authentication, 'LONGEST_WAIT', 0.1):
+            self.assertRaises(ks_exceptions.ConnectTimeout,
+                              self.plugin.get_token, None)
+        go.set()
 
 
 class TokenTestCase(unittest.TestCase):

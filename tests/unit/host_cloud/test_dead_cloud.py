@@ -3,8 +3,6 @@
 
 import concurrent.futures
 import threading
-import time
-import unittest
 from unittest import mock
 
 import fixtures
@@ -12,13 +10,10 @@ from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import task_manager
 from ironic.tests.unit.objects import utils as objects_utils
-from keystoneauth1 import exceptions as ks_exceptions
-from keystoneauth1.identity import base as ks_base
 from openstack import config
 from oslo_utils import uuidutils
 import requests
 
-from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import connection
@@ -203,49 +198,3 @@ class ProfileTestCase(base.DriverTestCase):
         self.assertIsNone(region.get_default_microversion('compute'))
         self.assertEqual('2', region.get_api_version('image'))
         self.assertNotIn('volume_api_version', region.config)
-
-
-class TokenTestCase(unittest.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.wrapped = mock.create_autospec(ks_base.BaseIdentityPlugin,
-                                            instance=True,
-                                            auth_url='http://here')
-        self.plugin = authentication.Plugin(self.wrapped)
-
-    def ask(self, threads):
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            return [each.exception() for each in [
-                pool.submit(self.plugin.get_token, None)
-                for _ in range(threads)]]
-
-    def test_who_waits_for_a_token_shares_its_failure(self):
-        def get_token(session):
-            time.sleep(0.3)
-            raise ks_exceptions.ConnectTimeout('no')
-
-        self.wrapped.get_token.side_effect = get_token
-        begun = time.monotonic()
-        found = self.ask(24)
-        self.assertEqual({ks_exceptions.ConnectTimeout},
-                         {type(each) for each in found})
-        self.assertLess(time.monotonic() - begun, 3)
-        self.assertLess(self.wrapped.get_token.call_count, 4)
-        # It is asked for again later.
-        self.wrapped.get_token.side_effect = lambda session: 'a token'
-        self.assertEqual('a token', self.plugin.get_token(None))
-
-    def test_wait_has_an_end(self):
-        go = threading.Event()
-        self.addCleanup(go.set)
-        self.wrapped.get_token.side_effect = lambda session: go.wait(60)
-        thread = threading.Thread(target=self.plugin.get_token, args=(None,))
-        thread.start()
-        self.addCleanup(thread.join)
-        while not self.wrapped.get_token.called:
-            time.sleep(0.01)
-        with mock.patch.object(authentication, 'LONGEST_WAIT', 0.1):
-            self.assertRaises(ks_exceptions.ConnectTimeout,
-                              self.plugin.get_token, None)
-        go.set()

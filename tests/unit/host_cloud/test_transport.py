@@ -56,6 +56,16 @@ class TransportTestCase(base.DriverTestCase):
         self.session = ks_session.Session(timeout=0.5)
         transport.mount(self.session, self.checked.append)
 
+    @staticmethod
+    def send(request, *parts, **headers):
+        """Send an answer; without a length it ends with the connection."""
+        request.send_response(200)
+        for name, value in headers.items() or [('Connection', 'close')]:
+            request.send_header(name.replace('_', '-'), value)
+        request.end_headers()
+        for part in parts:
+            request.wfile.write(part)
+
     def get(self, **kwargs):
         return self.session.get(self.url, authenticated=False, **kwargs)
 
@@ -75,13 +85,8 @@ class TransportTestCase(base.DriverTestCase):
         return error
 
     def test_whole_answers_come_through(self):
-        def answer(request):
-            request.send_response(200)
-            request.send_header('Content-Length', '2')
-            request.end_headers()
-            request.wfile.write(b'{}')
-
-        self.answer = answer
+        self.answer = lambda request: self.send(request, b'{}',
+                                                Content_Length='2')
         for _ in range(3):
             self.assertEqual({}, self.get().json())
         self.assertEqual([200] * 3,
@@ -92,10 +97,7 @@ class TransportTestCase(base.DriverTestCase):
 
         def answer(request):
             clients.add(request.client_address)
-            request.send_response(200)
-            request.send_header('Content-Length', '2')
-            request.end_headers()
-            request.wfile.write(b'{}')
+            self.send(request, b'{}', Content_Length='2')
 
         self.answer = answer
         for _ in range(3):
@@ -105,21 +107,14 @@ class TransportTestCase(base.DriverTestCase):
     def test_compressed_answer_is_decompressed_once(self):
         content = gzip.compress(b'{"a": 1}')
 
-        def answer(request):
-            request.send_response(200)
-            request.send_header('Content-Encoding', 'gzip')
-            request.send_header('Content-Length', str(len(content)))
-            request.end_headers()
-            request.wfile.write(content)
-
-        self.answer = answer
+        self.answer = lambda request: self.send(
+            request, content, Content_Encoding='gzip',
+            Content_Length=str(len(content)))
         self.assertEqual({'a': 1}, self.get().json())
 
     def test_body_that_trickles(self):
         def answer(request):
-            request.send_response(200)
-            request.send_header('Content-Length', '100000')
-            request.end_headers()
+            self.send(request, Content_Length='100000')
             self.trickle(request)
 
         self.answer = answer
@@ -127,9 +122,7 @@ class TransportTestCase(base.DriverTestCase):
 
     def test_chunks_that_trickle(self):
         def answer(request):
-            request.send_response(200)
-            request.send_header('Transfer-Encoding', 'chunked')
-            request.end_headers()
+            self.send(request, Transfer_Encoding='chunked')
             self.trickle(request, *[b'1\r\nx\r\n'] * 600)
 
         self.answer = answer
@@ -161,14 +154,9 @@ class TransportTestCase(base.DriverTestCase):
         content = b''.join(packer.compress(bytes(units.Mi))
                            for _ in range(620)) + packer.flush()
 
-        def answer(request):
-            request.send_response(200)
-            request.send_header('Content-Encoding', 'gzip')
-            request.send_header('Content-Length', str(len(content)))
-            request.end_headers()
-            request.wfile.write(content)
-
-        self.answer = answer
+        self.answer = lambda request: self.send(
+            request, content, Content_Encoding='gzip',
+            Content_Length=str(len(content)))
         self.session.timeout = 60
         tracemalloc.start()
         self.addCleanup(tracemalloc.stop)
@@ -178,9 +166,7 @@ class TransportTestCase(base.DriverTestCase):
 
     def test_answer_without_an_end(self):
         def answer(request):
-            request.send_response(200)
-            request.send_header('Connection', 'close')
-            request.end_headers()
+            self.send(request)
             while not self.over.is_set():
                 request.wfile.write(bytes(units.Mi))
                 self.sent += units.Mi
@@ -192,14 +178,8 @@ class TransportTestCase(base.DriverTestCase):
         self.assertLess(self.sent, 64 * units.Mi)
 
     def test_what_is_streamed_is_not_read_before(self):
-        def answer(request):
-            request.send_response(200)
-            request.send_header('Connection', 'close')
-            request.end_headers()
-            for _ in range(40):
-                request.wfile.write(bytes(units.Mi))
-
-        self.answer = answer
+        self.answer = lambda request: self.send(
+            request, *[bytes(units.Mi)] * 40)
         self.session.timeout = 60
         found = self.get(stream=True)
         self.assertIsInstance(found, requests.Response)
