@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all tests have in common."""
 
+import gc
 import signal
 
 import pytest
@@ -16,3 +17,13 @@ def pytest_sessionstart(session):
         pytest.exit(session.shouldstop, returncode=128 + number)
 
     signal.signal(signal.SIGTERM, end)
+
+
+def pytest_collection_finish(session):
+    """Keep what was imported out of each garbage collection.
+
+    With Ironic that is a million objects, which cost an eighth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50000, 20, 100)

@@ -222,7 +222,7 @@ class Machine:
             server = self.read()
             if server['OS-EXT-STS:task_state'] is None:
                 return server
-            time.sleep(0.1)
+            time.sleep(POLL_INTERVAL)
         raise AssertionError(f"{server['OS-EXT-STS:task_state']} of server "
                              f'{self.server} does not end')
 
@@ -255,7 +255,7 @@ class Machine:
         while self.state() != wanted:
             assert time.monotonic() < end, (
                 f'{self.server} is {self.state()} and not {wanted}')
-            time.sleep(0.1)
+            time.sleep(POLL_INTERVAL)
 
     def let_a_second_begin(self):
         """Wait until the server's last change was in an earlier second.

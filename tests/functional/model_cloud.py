@@ -15,6 +15,8 @@ from tests.functional import model
 TENANT, ADMIN = 'minicloud', 'minicloud-admin'
 MICROVERSION = '2.90'
 PATIENCE = 60
+# Seconds between two looks: each costs Nova a tenth of one.
+POLL_INTERVAL = 0.3
 GUEST_OFF = (4, 6)
 
 
@@ -95,7 +97,7 @@ class HostCloud:
         deadline = time.monotonic() + PATIENCE
         while self._get(f'/servers/{server_id}', TENANT) is not None:
             assert time.monotonic() < deadline, f'{server_id} is still there'
-            time.sleep(0.05)
+            time.sleep(POLL_INTERVAL)
 
     def look(self, server_id):
         """Read a server.
@@ -130,7 +132,7 @@ class HostCloud:
                 return seen.machine
             assert time.monotonic() < deadline, (
                 f'Server {server_id} is {seen} and not {vm_states}')
-            time.sleep(0.05)
+            time.sleep(POLL_INTERVAL)
 
     def rows(self, server_id):
         """Read Nova's record of what was done with a server, oldest first.

@@ -51,7 +51,7 @@ class Conductor(base.DbTestCase):
                     enabled_management_interfaces=['quintupleo'],
                     enabled_boot_interfaces=['pxe'],
                     enabled_deploy_interfaces=['direct'])
-        self.config(cloud='minicloud', poll_interval=0.1,
+        self.config(cloud='minicloud', poll_interval=0.5,
                     action_timeout=self.ACTION_TIMEOUT, group='quintupleo')
         self.take_over()
 

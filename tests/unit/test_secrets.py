@@ -18,6 +18,7 @@ from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import task_manager
 from ironic import objects
+import pytest
 import requests
 
 from quintupleo_power.host_cloud import cloud
@@ -212,16 +213,24 @@ class SecrecyTestCase(base.DriverTestCase):
             found = text.find(secret)
             self.assertEqual(-1, found, text[max(0, found - 400):found + 99])
 
+    def test_each_kind_of_fault_in_every_request(self):
+        self._meet([answers[:1] for answers in ANSWERS.values()])
+
+    @pytest.mark.full
     def test_every_fault_in_every_request(self):
-        for answers in ANSWERS.values():
+        self._meet(ANSWERS.values())
+
+    def _meet(self, faults):
+        """Check that no secret is shown by requests that meet faults."""
+        for answers in faults:
             for answer in answers or [None]:
                 self.fail(answer)
                 self.call_all()
         self.fail(None)
         self.give(WRONG)
         self.call_all()
-        self.assertGreater(len(self.watch.exceptions), 100)
-        self.assertGreater(len(self.host_cloud.console_tokens), 10)
+        self.assertGreater(len(self.watch.exceptions), 60)
+        self.assertGreater(len(self.host_cloud.console_tokens), 5)
         self.assert_no_secret()
 
     def test_failure_of_an_action_is_told_without_what_was_sent(self):

@@ -3,11 +3,13 @@
 
 import contextlib
 import io
+import itertools
 import textwrap
 import unittest
 from unittest import mock
 
 from openstack import exceptions
+import pytest
 
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
@@ -356,23 +358,31 @@ class CreateTestCase(EnvironmentTestCase):
             self.create()
 
     def test_killed_anywhere(self):
+        # Every fifth takes each request and all four ways in turn.
+        self._kill_each(list(self._deaths())[::5])
+
+    @pytest.mark.full
+    def test_killed_everywhere(self):
+        self._kill_each(self._deaths())
+
+    def _deaths(self):
         total = self._changes()
         self.assertGreater(total, 50)
-        for number in range(1, total + 1):
-            for before in (True, False):
-                for then in ('create', 'delete'):
-                    with self.subTest(number=number, before=before,
-                                      then=then):
-                        self.setUp()
-                        self._kill(number, before)
-                        if then == 'create':
-                            made = self.create()
-                            self.assertEqual(environment.COMPLETE,
-                                             made.status)
-                            self.assertEqual(len(made.resources), len(
-                                {each.key for each in made.resources}))
-                        self.environments().delete('env')
-                        self.assertEqual([], self.added())
+        return itertools.product(range(1, total + 1), (True, False),
+                                 ('create', 'delete'))
+
+    def _kill_each(self, deaths):
+        for number, before, then in deaths:
+            with self.subTest(number=number, before=before, then=then):
+                self.setUp()
+                self._kill(number, before)
+                if then == 'create':
+                    made = self.create()
+                    self.assertEqual(environment.COMPLETE, made.status)
+                    self.assertEqual(len(made.resources), len(
+                        {each.key for each in made.resources}))
+                self.environments().delete('env')
+                self.assertEqual([], self.added())
 
     def _changes(self):
         self.create()
