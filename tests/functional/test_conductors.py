@@ -363,6 +363,7 @@ def test_iso_that_was_uploaded_and_not_recorded(cluster, machines, iso):
     machine.assert_ended(ON, 'ACTIVE')
 
 
+@pytest.mark.full
 def test_request_of_long_ago_is_named(cluster, machines):
     machine, = machines()
     cluster.reach(machine.node, [PXE, REBOOT])

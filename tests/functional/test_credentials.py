@@ -45,6 +45,7 @@ def test_application_credential_of_the_node(deployment, server):
             user, credential)
 
 
+@pytest.mark.full
 def test_options_of_the_section(deployment, server):
     with deployment.section_credentials():
         _reboots(deployment, deployment.node(server.id), server)

@@ -128,6 +128,7 @@ def test_rebuilt(machine):
     assert 'was rebuilt at' in machine.validated()
 
 
+@pytest.mark.full
 def test_resized(machine):
     machine.reboot()
     flavor = machine.compute.find_flavor(
@@ -162,6 +163,7 @@ def test_rescued(machine):
     assert machine.validated() is None
 
 
+@pytest.mark.full
 def test_replaced(machine):
     machine.reboot()
     old = machine.server

@@ -192,6 +192,7 @@ def _check_networking(project):
         control.id) and router.external_gateway_info
 
 
+@pytest.mark.full
 def test_enrolment(project):
     project.create()
     nodes = project.deployment.api
@@ -320,6 +321,7 @@ def test_network_without_subnets(project):
     assert projects.holdings(project.cloud) == before
 
 
+@pytest.mark.full
 def test_somebody_elses_port_stays(project):
     project.create(path=project.write('small.yaml', '''
         networks: {one: {}}

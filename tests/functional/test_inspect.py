@@ -116,6 +116,7 @@ def test_second_inspection_keeps_what_there_is(machine):
     assert deployment.actions(server) == []
 
 
+@pytest.mark.full
 def test_card_that_agents_pass_over_is_told(machine):
     deployment, node, _server = machine
     _inspect(deployment, node)

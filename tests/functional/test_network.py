@@ -115,6 +115,7 @@ def test_nova_changes_no_ports_in_a_rescue(machine):
     machine.provision('abort', 'clean failed')
 
 
+@pytest.mark.full
 def test_agent_that_has_switched_itself_off(machine):
     machine.provision('provide', 'clean wait')
     machine.switch_off_from_within()
@@ -140,6 +141,7 @@ def test_vif_of_an_active_node_is_plugged_at_once(machine):
     machine.deployment.cloud.network.delete_port(vif)
 
 
+@pytest.mark.full
 def test_rescue_and_back(machine):
     machine.adopt()
     vif = machine.vif()

@@ -18,6 +18,7 @@ def machine(deployment):
     found.remove()
 
 
+@pytest.mark.full
 def test_wiped_disk(machine):
     machine.forbid_power_off()
     machine.clean(WIPE)
@@ -30,6 +31,7 @@ def test_wiped_disk(machine):
     machine.assert_on('rebuild', 'stop', 'rebuild', 'start')
 
 
+@pytest.mark.full
 def test_snapshot_is_refused_and_its_restore_is_not(machine):
     machine.clean(SNAPSHOT)
     before = machine.deployment.actions(machine.server)

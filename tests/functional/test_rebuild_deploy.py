@@ -100,6 +100,7 @@ def _cached(deployment):
     return list(deployment.cloud.image.images(tag=TAG))
 
 
+@pytest.mark.full
 def test_life_without_an_agent(deployment, new_machine, image):
     machine = new_machine()
     # Automated cleaning.
@@ -123,6 +124,7 @@ def test_life_without_an_agent(deployment, new_machine, image):
     assert deployment.actions(machine.server)[4:] == ['stop', 'rebuild']
 
 
+@pytest.mark.full
 def test_life_of_a_machine_that_is_never_off(deployment, new_machine, image):
     machine = new_machine(never_off=True)
     # What Ironic does after each cleaning of such a node is the reboot.

@@ -77,6 +77,7 @@ def test_second_of_a_name(machine):
     assert 'has a snapshot "first"' in node.last_error
 
 
+@pytest.mark.full
 def test_snapshot_of_a_snapshot(machine):
     """Nova hands the marks of the one on to the image of the other."""
     machine.clean(('snapshot', _named('first')), ('restore', _named('first')),
@@ -93,6 +94,7 @@ def test_snapshot_of_a_snapshot(machine):
         images.delete_image(images.find_image('mine'))
 
 
+@pytest.mark.full
 def test_deployed_machine_in_service(machine):
     deployment, node = machine.deployment, machine.node
     if not utils.supports_microversion(deployment.api, machines.SERVICE):

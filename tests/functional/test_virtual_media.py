@@ -146,6 +146,7 @@ def test_rescue(machine, agent):
     assert machine.status == 'ACTIVE'
 
 
+@pytest.mark.full
 def test_iso_of_a_user(publishing, machine, url):
     assert machine.attach(url).last_error is None
     # Nothing has happened to the machine.
@@ -168,6 +169,7 @@ def test_machine_without_a_floppy_drive(machine, url):
     assert machine.media() == []
 
 
+@pytest.mark.full
 def test_what_is_no_iso(publishing, machine, url):
     iso = machine.deployment.iso
     iso.with_name('other').write_bytes(b'other' * 1024)
