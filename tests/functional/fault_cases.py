@@ -281,6 +281,11 @@ class Machine:
     def forget_cloud(self):
         """Know nothing of the cloud, as a conductor that has just begun."""
         host_cloud._clouds.drop(connection.Credentials(cloud=self.name))
+        self.forget_failure()
+
+    def forget_failure(self):
+        """Let no failure of the last case speak for the requests to come."""
+        host_cloud._failures.drop(connection.Credentials(cloud=self.name))
 
     @contextlib.contextmanager
     def task(self, shared=False):
@@ -333,6 +338,7 @@ class Machine:
         sequence = SEQUENCES[case.sequence]
         self.bring(sequence.start)
         self.wish(sequence.device)
+        self.forget_failure()
         if case.step in COLD:
             self.forget_cloud()
         before = self.rows()

@@ -90,6 +90,7 @@ def test_power_sync_rides_out_a_short_outage(machines, each_pass_asks, fault):
     machine = machines[0]
     machine.bring('ACTIVE')
     machine.proxy.clear()
+    machine.forget_failure()
     # That was past Ironic, which would force what it has recorded.
     machine.record(states.POWER_ON)
     assert machine.sync(0) == 0
