@@ -21,6 +21,7 @@ import one_node
 import report
 
 from onebox.minicloud import libvirt
+from onebox.minicloud import settings
 from onebox import system
 
 EVENT = re.compile(
@@ -57,8 +58,9 @@ class Window:
         found = []
         with subprocess.Popen(
                 # Into a pipe it would write when it ends, which is too late.
-                ['stdbuf', '-oL', 'virsh', '--connect', libvirt.URI, 'event',
-                 '--loop', '--timestamp', '--event', 'lifecycle'],
+                ['stdbuf', '-oL', 'virsh', '--connect',
+                 libvirt.uri(settings.Settings()), 'event', '--loop',
+                 '--timestamp', '--event', 'lifecycle'],
                 stdout=subprocess.PIPE, text=True) as watching:
             try:
                 yield found

@@ -71,7 +71,8 @@ class Consoles:
         """What the hypervisor has on a machine's screen."""
         compute = self.lab.host_cloud.connection.compute
         path = self._folder / name
-        libvirt.virsh('screenshot', compute.find_server(name).id, str(path))
+        libvirt.virsh(self.lab.cloud, 'screenshot',
+                      compute.find_server(name).id, str(path))
         return pictures.Picture.read(path.read_bytes())
 
     def settled(self, name):

@@ -8,7 +8,6 @@ import socket
 
 from onebox.minicloud import bootstrap
 from onebox.minicloud import ceph
-from onebox.minicloud import config
 from onebox.minicloud import database
 from onebox.minicloud import kvm
 from onebox.minicloud import libvirt
@@ -326,8 +325,6 @@ def start(cloud, service):
 
     :raises: Error that names the service and its log.
     """
-    if service.provided and service.provided(cloud, service):
-        return
     process = daemon(cloud, service)
     try:
         if not process.pid() and service.prepare:
@@ -400,9 +397,6 @@ def examine(cloud):
     for service in _services(cloud):
         process = daemon(cloud, service)
         pid = process.pid()
-        if not pid and service.provided and service.provided(cloud, service):
-            rows.append((service.name, 'system', True, '', ''))
-            continue
         healthy = bool(pid) and bool(service.ready(cloud, service))
         ports = ', '.join(str(settings.PORTS[name])
                           for name in service.ports)
@@ -439,14 +433,14 @@ def down(cloud, progress):
         _stop(cloud, [service for service in services.SERVICES
                       if service.name not in system_services])
     with progress.stage('Guests'):
-        _remove_guests(cloud)
-        libvirt.remove_secret(cloud)
+        libvirt.remove_guests(cloud)
     with progress.stage('Networks'):
         network.remove_dhcp(cloud)
         network.remove_links(cloud)
         network.remove_rules()
     with progress.stage('Databases, queue, state'):
         _stop(cloud, services.SERVICES)
+        libvirt.remove_folder(cloud)
         _unmount(cloud)
         mode = cloud.values.get('kvm_mode')
         if mode is not None and kvm.DEVICE.exists():
@@ -466,26 +460,6 @@ def _stop(cloud, chosen):
     processes.kill(doomed, grace=3)
     for service in chosen:
         daemon(cloud, service).stop()
-
-
-def _remove_guests(cloud):
-    """Remove guests; after a reboot that needs libvirt started for it."""
-    if libvirt.leftovers(cloud):
-        _write_files_of_libvirt(cloud)
-        for name in libvirt.OURS:
-            start(cloud, services.by_name(name))
-    libvirt.remove_guests(cloud)
-
-
-def _write_files_of_libvirt(cloud):
-    for path in (cloud.root, cloud.run, cloud.etc):
-        system.make_dir(path, 0o711)
-    system.make_dir(cloud.logs, 0o700)
-    for name, function in (('libvirtd', config.libvirtd),
-                           ('virtlogd', config.virtlogd)):
-        path = cloud.etc / 'libvirt' / (name + '.conf')
-        system.make_dir(path.parent, 0o700)
-        system.write_file(path, config.plain(function(cloud)))
 
 
 def _unmount(cloud):

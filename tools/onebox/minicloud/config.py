@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration files of the services, as sections and options."""
 
+from onebox.minicloud import libvirt
 from onebox.minicloud import nova as releases
 from onebox.minicloud import settings as names
 
@@ -315,6 +316,7 @@ def nova(cloud):
             'novncproxy_base_url': cloud.url('novnc', '/vnc_lite.html'),
         },
         'libvirt': {
+            'connection_uri': None if fake else libvirt.uri(cloud),
             'virt_type': cloud.values.get('virt_type', 'qemu'),
             'cpu_mode': 'host-passthrough'
                         if cloud.values.get('virt_type') == 'kvm' else 'none',

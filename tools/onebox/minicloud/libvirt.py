@@ -1,18 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libvirt: the machine's own where it runs, else one started by us."""
+"""libvirt of minicloud's own, beside the one that the machine may run.
 
+Its daemons have libvirt's folders to themselves: Nova starts on no host with
+guests that it did not make.
+"""
+
+import contextlib
+import os
 import pathlib
-import shutil
 import socket
 
 from onebox import processes
 from onebox import system
 
-URI = 'qemu:///system'
-SOCKET = '/run/libvirt/libvirt-sock'
-LOG_SOCKET = '/run/libvirt/virtlogd-sock'
-DEFINITIONS = pathlib.Path('/etc/libvirt/qemu')
-OURS = ('virtlogd', 'libvirtd')
+# libvirt's folders, which it has no options for, by those of ours in their
+# place. What it has found out of QEMU takes a minute and stays in the cache.
+FOLDERS = {'/run/libvirt': '{data}/libvirt/run',
+           '/etc/libvirt': '{data}/libvirt/etc',
+           '/var/lib/libvirt': '{data}/libvirt/lib',
+           '/var/log/libvirt': '{data}/libvirt/log',
+           '/var/cache/libvirt': '{cache}/libvirt'}
+# Words before a command that has them. Mounts of this machine get in, for the
+# cloud's disks may be on one, and ours do not get out.
+OWN_FOLDERS = (
+    'unshare', '--mount', '--propagation=slave', 'sh', '-ec',
+    'while [ "$1" != -- ]; do mount --bind "$2" "$1"; shift 2; done; '
+    'shift; exec "$@"', 'sh',
+    *(word for pair in FOLDERS.items() for word in pair), '--')
 SECRET = '''\
 <secret ephemeral='yes' private='yes'>
   <uuid>%s</uuid>
@@ -31,33 +45,40 @@ def _answers(path):
     return True
 
 
-def virsh(*words, check=True):
+def _socket(cloud, name):
+    return str(cloud.data / 'libvirt' / 'run' / name)
+
+
+def uri(cloud):
+    """Return the URI by which clients reach this cloud's libvirt."""
+    return f'qemu+unix:///system?socket={_socket(cloud, "libvirt-sock")}'
+
+
+def virsh(cloud, *words, check=True):
     """Run a command of virsh's."""
-    return system.run(['virsh', '--connect', URI, '--quiet', *words],
+    return system.run(['virsh', '--connect', uri(cloud), '--quiet', *words],
                       check=check, timeout=120)
 
 
-def provided(cloud, service):
-    """Whether the machine runs a libvirt that we did not start."""
-    if any(processes.Daemon(name, cloud.run, cloud.logs).pid()
-           for name in OURS):
-        return False
-    return _answers(SOCKET)
-
-
 def prepare(cloud, service):
-    """Make what libvirt's daemons expect of a booted system."""
-    system.make_dir('/run/libvirt')
+    """Make the folders that libvirt's daemons have to themselves."""
+    for place, ours in FOLDERS.items():
+        os.makedirs(place, exist_ok=True)
+        system.make_dir(*cloud.fill([ours]))
+    # Profiles of AppArmor would be files of the machine's.
+    system.write_file(cloud.data / 'libvirt' / 'etc' / 'qemu.conf',
+                      'security_driver = "none"\n', 0o644)
 
 
 def log_daemon_ready(cloud, service):
     """virtlogd, which keeps the consoles' logs, can be reached."""
-    return _answers(LOG_SOCKET)
+    return _answers(_socket(cloud, 'virtlogd-sock'))
 
 
 def ready(cloud, service):
     """libvirtd answers."""
-    return _answers(SOCKET) and virsh('version', check=False).returncode == 0
+    return (_answers(_socket(cloud, 'libvirt-sock'))
+            and virsh(cloud, 'version', check=False).returncode == 0)
 
 
 def add_to_venv(venv):
@@ -77,15 +98,9 @@ def define_secret(cloud):
     folder = cloud.etc / 'ceph'
     system.write_file(folder / 'secret.xml', SECRET % secret)
     system.write_file(folder / 'secret', cloud.password('client.cinder'))
-    virsh('secret-define', str(folder / 'secret.xml'))
+    virsh(cloud, 'secret-define', str(folder / 'secret.xml'))
     # By a file: a command line can be read by anyone.
-    virsh('secret-set-value', secret, '--file', str(folder / 'secret'))
-
-
-def remove_secret(cloud):
-    """Take the key from libvirt again."""
-    if cloud.volumes and shutil.which('virsh') and _answers(SOCKET):
-        virsh('secret-undefine', cloud.values['ceph']['secret'], check=False)
+    virsh(cloud, 'secret-set-value', secret, '--file', str(folder / 'secret'))
 
 
 def guest_pids(cloud):
@@ -106,24 +121,20 @@ def guest_pids(cloud):
     return found
 
 
-def _definitions(cloud):
-    return [path for path in DEFINITIONS.glob('*.xml')
-            if str(cloud.instances) in path.read_text(errors='replace')]
-
-
-def leftovers(cloud):
-    """Whether there are guests of ours, running or defined."""
-    return bool(guest_pids(cloud) or _definitions(cloud))
-
-
 def remove_guests(cloud):
-    """Destroy and undefine the guests of this cloud, and no others."""
-    if shutil.which('virsh') and _answers(SOCKET):
-        listed = virsh('list', '--all', '--uuid', check=False).stdout.split()
+    """Destroy the guests of this cloud, running or not."""
+    if _answers(_socket(cloud, 'libvirt-sock')):
+        listed = virsh(cloud, 'list', '--uuid', check=False).stdout.split()
         for uuid in listed:
-            described = virsh('dumpxml', uuid, check=False).stdout
-            if str(cloud.instances) in described:
-                virsh('destroy', uuid, check=False)
-                virsh('undefine', uuid, '--nvram', '--managed-save',
-                      '--snapshots-metadata', check=False)
+            virsh(cloud, 'destroy', uuid, check=False)
     processes.kill(guest_pids(cloud))
+
+
+def remove_folder(cloud):
+    """Remove the folder for libvirt's sockets, if nobody has anything there.
+
+    Ours are mounted there; the machine has it while a libvirt of its own runs.
+    """
+    if (cloud.data / 'libvirt').exists():
+        with contextlib.suppress(OSError):
+            os.rmdir('/run/libvirt')

@@ -43,8 +43,6 @@ class Service:
     schema: tuple = ()
     #: Function of the settings that makes what it needs before its start.
     prepare: typing.Callable = None
-    #: Function that tells whether the machine itself provides it.
-    provided: typing.Callable = None
     #: The user it runs as, root by default.
     user: str = None
     #: What is added to the environment.
@@ -239,9 +237,9 @@ SERVICES = (
         name='virtlogd',
         hypervisors=('libvirt',),
         files={'libvirt/virtlogd.conf': _plain(config.virtlogd)},
-        provided=libvirt.provided,
         prepare=libvirt.prepare,
-        command=('virtlogd', '--config={etc}/libvirt/virtlogd.conf',
+        command=(*libvirt.OWN_FOLDERS, 'virtlogd',
+                 '--config={etc}/libvirt/virtlogd.conf',
                  '--pid-file={run}/virtlogd.lock'),
         ready=libvirt.log_daemon_ready,
     ),
@@ -252,9 +250,9 @@ SERVICES = (
                   'genisoimage'),
         hypervisors=('libvirt',),
         files={'libvirt/libvirtd.conf': _plain(config.libvirtd)},
-        provided=libvirt.provided,
         after=('virtlogd',),
-        command=('libvirtd', '--config={etc}/libvirt/libvirtd.conf',
+        command=(*libvirt.OWN_FOLDERS, 'libvirtd',
+                 '--config={etc}/libvirt/libvirtd.conf',
                  '--pid-file={run}/libvirtd.lock'),
         ready=libvirt.ready,
     ),

@@ -170,6 +170,7 @@ class Settings:
             'etc': self.etc,
             'run': self.run,
             'data': self.data,
+            'cache': self.cache,
             'address': ADDRESS,
             **{'port_' + name: port for name, port in PORTS.items()},
         }
