@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The releases of Ironic and what each is run with."""
 
+import platform
 import subprocess
 
 import pytest
@@ -118,3 +119,24 @@ python3-nova
 def test_application_of_an_old_nova():
     assert nova.application('26').endswith('wsgi:init_application()')
     assert nova.application('32') == 'nova.wsgi.osapi_compute'
+
+
+@pytest.mark.parametrize('system_release, release', [
+    ({'ID': 'debian', 'VERSION_ID': '12'}, '26'),
+    ({'ID': 'debian', 'VERSION_ID': '13'}, '31'),
+    # Testing has no version.
+    ({'ID': 'debian'}, None),
+    ({'ID': 'ubuntu', 'VERSION_ID': '24.04'}, None)])
+def test_nova_of_debians_packages_is_that_of_its_release(
+        monkeypatch, system_release, release):
+    monkeypatch.setattr(platform, 'freedesktop_os_release',
+                        lambda: system_release)
+    assert nova.packaged() == release
+
+
+def test_no_nova_of_packages_where_the_system_is_unknown(monkeypatch):
+    def unknown():
+        raise FileNotFoundError
+
+    monkeypatch.setattr(platform, 'freedesktop_os_release', unknown)
+    assert nova.packaged() is None
