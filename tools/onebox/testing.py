@@ -364,6 +364,7 @@ class Tests:
     def _environment(self, release):
         """The Python environment of a release, with this checkout in it."""
         if release not in self._environments:
+            release.require_python()
             name = f'ironic-{release.name}'
             with self._shown.stage(f'Ironic {release.name}: environment'):
                 system.install_packages(release.packages,
@@ -699,9 +700,9 @@ def _choose(argv):
             release for release in releases.RELEASES
             if release.name in names or 'all' in names])
     if arguments.full and not arguments.tiers:
-        return chosen(TIERS + ON_REQUEST,
-                      [releases.NEWEST, releases.OLDEST],
-                      essential=[releases.OLDEST])
+        return chosen(TIERS + ON_REQUEST, [
+            release for release in (releases.NEWEST, releases.OLDEST)
+            if release.runs_here], essential=[releases.OLDEST])
     return chosen(arguments.tiers or TIERS, [releases.NEWEST])
 
 

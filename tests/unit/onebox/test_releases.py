@@ -3,6 +3,7 @@
 
 import platform
 import subprocess
+import types
 
 import pytest
 
@@ -53,6 +54,15 @@ def test_all_tiers_are_run_with_the_newest_and_the_oldest():
     assert choice.releases == [releases.NEWEST, releases.OLDEST]
     assert choice.essential == [releases.OLDEST]
     assert choice.nova == nova.OWN
+
+
+def test_oldest_is_left_out_where_its_libraries_do_not_run(monkeypatch):
+    monkeypatch.setattr(releases.sys, 'version_info', types.SimpleNamespace(
+        minor=releases.OLDEST.last_python + 1))
+    assert testing._choose(['--full']).releases == [releases.NEWEST]
+    releases.NEWEST.require_python()
+    with pytest.raises(system.Error, match='24.1 .* 3.12 at most, .* 3.13'):
+        releases.OLDEST.require_python()
 
 
 def test_a_tier_by_name_is_run_with_the_newest():
