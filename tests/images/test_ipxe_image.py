@@ -2,12 +2,37 @@
 """The rescue image boots, whatever the network does at first."""
 
 import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
 
 import pytest
 
 from tests.images import machine
 
 IMAGE = os.path.join(machine.IMAGES_DIR, 'ipxe.iso')
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / 'tools'
+USER = ('setpriv', '--reuid=nobody', '--regid=nogroup', '--clear-groups')
+
+
+@pytest.fixture
+def folder():
+    """A folder of another user than root."""
+    with tempfile.TemporaryDirectory() as name:
+        shutil.chown(name, 'nobody', 'nogroup')
+        yield pathlib.Path(name)
+
+
+def test_another_user_than_root_builds_the_same(folder):
+    # The checkout may be where only root gets to.
+    shutil.copytree(TOOLS, folder / 'tools')
+    output = folder / 'new' / 'ipxe.iso'
+    subprocess.run(
+        [*USER, folder / 'tools' / 'build-ipxe-image', '--output', output],
+        check=True, env={'PATH': '/usr/bin:/bin', 'HOME': str(folder)})
+    assert output.stat().st_uid != 0
+    assert output.read_bytes() == pathlib.Path(IMAGE).read_bytes()
 
 
 @pytest.mark.parametrize('card', ['virtio-net-pci', 'e1000'])

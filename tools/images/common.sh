@@ -4,9 +4,14 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034  # variables for those who source this
 
-CACHE_DIR=${QUINTUPLEO_CACHE_DIR:-/var/cache/quintupleo}
+# Other users than root have a cache of their own.
+CACHE_DIR=/var/cache
+(( EUID == 0 )) || CACHE_DIR=${XDG_CACHE_HOME:-${HOME:-}/.cache}
+CACHE_DIR=${QUINTUPLEO_CACHE_DIR:-$CACHE_DIR/quintupleo}
 IMAGES_DIR=$CACHE_DIR/images
 PROGRAM=${0##*/}
+# Where mkfs.fat is, which users other than root may not have in it.
+PATH=$PATH:/usr/sbin:/sbin
 
 # Debian's release whose packages the images of Linux systems are made of.
 # One for every host: an image does not depend on where it was built.
@@ -56,7 +61,8 @@ apt_install() {
         -o Dpkg::Use-Pty=0 --no-install-recommends install "$@"
 }
 
-# Installs those of the named Debian packages that are missing.
+# Installs those of the named Debian packages that are missing; for another
+# user than root it unpacks them in WORK, which has to be open.
 need_packages() {
     local package missing=()
 
@@ -68,11 +74,41 @@ need_packages() {
     done
     (( ${#missing[@]} )) || return 0
 
+    (( EUID == 0 )) || {
+        unpack_packages "${missing[@]}"
+        return
+    }
     say "installing ${missing[*]}"
     # Package lists may be missing, or too old to name what the mirror has.
     apt_install "${missing[@]}" >/dev/null 2>&1 ||
         { apt_update && apt_install "${missing[@]}" >/dev/null; } ||
         die "apt-get could not install ${missing[*]}; see its message above."
+}
+
+# Fetches packages, with what they need and this machine lacks, and unpacks
+# them for this script alone.
+unpack_packages() {
+    local archives=$WORK/archives archive
+
+    say "fetching $*"
+    mkdir -p "$archives/partial" "$WORK/packages"
+    apt-get -qq -y -o Debug::NoLocking=true \
+        -o Dir::Cache::Archives="$archives" --no-install-recommends \
+        --download-only install "$@" >/dev/null ||
+        die "apt-get could not fetch $*; see its message above. Run" \
+            "\"apt-get update\" as root, or install them."
+    for archive in "$archives"/*.deb; do
+        dpkg-deb --extract "$archive" "$WORK/packages"
+    done
+    PATH=$WORK/packages/usr/bin:$WORK/packages/usr/sbin:$PATH
+    export LD_LIBRARY_PATH=$WORK/packages/usr/lib/x86_64-linux-gnu
+}
+
+# Prints the path of a package's file, installed or unpacked.
+file_of() {
+    local unpacked=${WORK:-}/packages$1
+
+    [[ -e $unpacked ]] && echo "$unpacked" || echo "$1"
 }
 
 # apt-get update does not wait for another one to end; this does.
@@ -94,7 +130,7 @@ open_work_folder() {
     local name=$1 target=$2
 
     umask 022
-    install -d -m 0755 "$CACHE_DIR" "$CACHE_DIR/build" "$target"
+    mkdir -p "$CACHE_DIR/build" "$target"
     WORK=$CACHE_DIR/build/$name
     exec {WORK_LOCK}>"$WORK.lock"
     flock --nonblock "$WORK_LOCK" || {
@@ -145,18 +181,20 @@ run_isolated() {
 }
 
 # Prints the apt sources of a Debian release at the mirrors that this machine
-# uses itself. Nothing on a machine that is not Debian: mmdebstrap then uses
-# the mirrors it knows.
+# uses itself, or at Debian's own where it uses none.
 debian_sources() {
-    local release=$1 mirror
-    local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    local release=$1 mirror security keyring
 
+    keyring=$(file_of /usr/share/keyrings/debian-archive-keyring.gpg)
     mirror=$(mirror_of Debian)
-    [[ -n $mirror ]] || return 0
+    security=$(mirror_of Debian-Security)
+    [[ -n $mirror ]] || {
+        mirror=http://deb.debian.org/debian
+        security=http://deb.debian.org/debian-security
+    }
     echo "deb [signed-by=$keyring] $mirror $release main"
-    mirror=$(mirror_of Debian-Security)
-    [[ -z $mirror ]] ||
-        echo "deb [signed-by=$keyring] $mirror $release-security main"
+    [[ -z $security ]] ||
+        echo "deb [signed-by=$keyring] $security $release-security main"
 }
 
 mirror_of() {

@@ -265,6 +265,7 @@ class Ironic:
         """Make the Python environment and put this checkout into it."""
         if self._given_venv:
             return
+        self._release.require_python()
         log = self.logs / 'ironic-python.log'
         system.make_dir(self.logs)
         system.install_packages(self._release.packages, log)

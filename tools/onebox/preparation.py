@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+from onebox import debian
 from onebox import images
 from onebox import ironic
 from onebox.minicloud import services
@@ -32,6 +33,8 @@ def packages(tiers):
                   *ironic.PACKAGES]
     if 'tempest' in tiers:
         names += tempest.PACKAGES
+    if debian.TIER in tiers:
+        names += debian.PACKAGES
     return sorted(set(names))
 
 

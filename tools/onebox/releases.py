@@ -11,6 +11,7 @@ as ``requirements.txt`` permits.
 import dataclasses
 import pathlib
 import re
+import sys
 
 from onebox import system
 
@@ -38,6 +39,7 @@ class Release:
     :ivar companions: what is installed beside it.
     :ivar lowest: whether what the driver requires is at its lower bound, and
         not of that day.
+    :ivar last_python: the last Python 3 that those libraries run on.
     """
 
     name: str
@@ -48,6 +50,24 @@ class Release:
     package: str = 'ironic'
     companions: tuple = IRONIC_COMPANIONS
     lowest: bool = False
+    last_python: int = 99
+
+    @property
+    def runs_here(self):
+        """Whether it runs on the Python of this machine."""
+        return sys.version_info.minor <= self.last_python
+
+    def require_python(self):
+        """Refuse a Python that the libraries of its time do not run on.
+
+        :raises: system.Error.
+        """
+        if not self.runs_here:
+            raise system.Error(
+                f'{self.package} {self.name} and the libraries of its time '
+                f'run on Python 3.{self.last_python} at most, and this '
+                f'machine has 3.{sys.version_info.minor}: take Debian 12, or '
+                'a later release.')
 
     @property
     def requirements(self):
@@ -64,7 +84,9 @@ RELEASES = (
     Release('24.1', '2024.1', '2024-04-03', (
         'SQLAlchemy<2', 'urllib3<2',
         # Earlier ones do not run in pytest 9, later ones not in Eventlet.
-        'testtools==2.7.2'), packages=('gcc', 'python3-dev'), lowest=True),
+        'testtools==2.7.2'), packages=('gcc', 'python3-dev'), lowest=True,
+        # greenlet 3.0.3 and eventlet 0.36.1.
+        last_python=12),
     Release('26.1', '2024.2', '2024-10-02', ('urllib3<2',)),
     Release('29', '2025.1', '2025-04-02', ('urllib3<2',)),
     Release('32', '2025.2', '2025-10-01', ('urllib3<2',)),

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+from onebox import debian
 from onebox import images
 from onebox import ironic
 from onebox.minicloud import cloud as minicloud
@@ -61,11 +62,12 @@ Runs the tests: lint (style of Python and shell, the documentation), unit
 (a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
 real Nova API with a fake hypervisor) and e2e (real guests). All of them by
 default, in half an hour on two cores. images tries the iPXE images in plain
-QEMU, and tempest has Tempest deploy a node of quickstart's. Installs what it
-needs, and leaves nothing running.
+QEMU, tempest has Tempest deploy a node of quickstart's, and debian-13 runs
+quickstart and these tests on Debian 13. Installs what it needs, and leaves
+nothing running.
 '''
 TIERS = ('lint', 'unit', 'packages', 'functional', 'e2e')
-ON_REQUEST = ('images', 'tempest')
+ON_REQUEST = ('images', 'tempest', debian.TIER)
 # What a full run has more of, by the tests' own variables.
 FULL = {'QUINTUPLEO_FAULTS': 'all', 'QUINTUPLEO_INTERRUPTIONS': '20',
         'QUINTUPLEO_MODEL_STEPS': '10000'}
@@ -178,6 +180,8 @@ class Tests:
             self._functional()
         elif tier == 'tempest':
             self._tempest()
+        elif tier == debian.TIER:
+            self._debian()
         else:
             if tier == 'images':
                 self._ipxe_images()
@@ -360,6 +364,7 @@ class Tests:
     def _environment(self, release):
         """The Python environment of a release, with this checkout in it."""
         if release not in self._environments:
+            release.require_python()
             name = f'ironic-{release.name}'
             with self._shown.stage(f'Ironic {release.name}: environment'):
                 system.install_packages(release.packages,
@@ -467,6 +472,27 @@ class Tests:
                     seconds=time.monotonic() - begun, **counts))
                 self._require(counts['passed'] and not counts['failed']
                               and not counts['skipped'], 'tempest')
+
+    def _debian(self):
+        """Run quickstart and the default tests on another Debian."""
+        log = self._logs / 'packages.log'
+        system.install_packages(debian.PACKAGES, log)
+        tree = self.state / debian.TIER
+        cache = system.make_dir(self._cache / debian.TIER)
+        commands = ([('tools/run-tests', '--', *self._arguments)]
+                    if self._arguments else debian.COMMANDS)
+        name = f'{self.state.name}-{debian.TIER}'
+        with (namespace(name) as prefix,
+              debian.connected(name, self._logs / f'{debian.TIER}.log')):
+            with contextlib.ExitStack() as stack:
+                with self._shown.stage(f'{debian.TIER}: made of packages'):
+                    stack.enter_context(debian.made(tree, self._logs))
+                for words in commands:
+                    title = f'{debian.TIER}: {" ".join(words)}'
+                    with self._shown.stage(title):
+                        self._require(self._call(
+                            [*prefix, *debian.command(
+                                tree, cache, words, log)]) == 0, title)
 
     def _lint(self):
         with self._shown.stage('lint: environment'):
@@ -627,8 +653,7 @@ def _parser():
     parser.add_argument(
         '--nova', metavar='RELEASE', choices=nova.RELEASES, default=nova.OWN,
         help='run functional tests with this release of Nova: '
-             f'{nova.OWN} (the default), {nova.NEWEST}, the newest, or '
-             f'{nova.DEBIAN}, from the packages of Debian 12')
+             f'{nova.help_text()}')
     return parser
 
 
@@ -675,9 +700,9 @@ def _choose(argv):
             release for release in releases.RELEASES
             if release.name in names or 'all' in names])
     if arguments.full and not arguments.tiers:
-        return chosen(TIERS + ON_REQUEST,
-                      [releases.NEWEST, releases.OLDEST],
-                      essential=[releases.OLDEST])
+        return chosen(TIERS + ON_REQUEST, [
+            release for release in (releases.NEWEST, releases.OLDEST)
+            if release.runs_here], essential=[releases.OLDEST])
     return chosen(arguments.tiers or TIERS, [releases.NEWEST])
 
 

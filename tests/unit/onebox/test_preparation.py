@@ -30,6 +30,7 @@ def test_packages_of_a_tier():
     assert 'shellcheck' in preparation.packages(['lint'])
     assert 'qemu-system-x86' not in preparation.packages(['functional'])
     assert 'qemu-system-x86' in preparation.packages(['e2e'])
+    assert 'mmdebstrap' in preparation.packages(['debian-13'])
 
 
 def test_tier_waits_for_what_it_needs(tmp_path, go):

@@ -2,12 +2,27 @@
 """quickstart: what it is told, and another agent in the ramdisk."""
 
 import gzip
+import inspect
+import io
+import pathlib
+import re
 import subprocess
+import types
 
 import pytest
 
 from onebox import images
+from onebox.minicloud import cloud as minicloud
+from onebox.minicloud import settings
+from onebox import progress
 from onebox import quickstart
+from onebox import system
+
+PAGE = pathlib.Path(__file__).resolve().parents[3].joinpath(
+    'doc/source/user/quickstart.rst')
+SAMPLE = [line.removeprefix('   ') for line in re.search(
+    r'^   :class: quickstart\n\n((?:(?:   .*)?\n)+)', PAGE.read_text(),
+    re.MULTILINE)[1].rstrip().split('\n')]
 
 
 @pytest.mark.parametrize('words, sentence', [
@@ -51,3 +66,40 @@ def test_agent_of_a_checkout_is_in_the_ramdisk(tmp_path):
     assert images.AGENT_FOLDER in (
         out / images.AGENT_SETTING[1:]).read_text()
     assert built.agent_ramdisk.read_bytes() == first
+
+
+def _seconds(text):
+    minutes, _, rest = text.rpartition(' min ')
+    return 60 * int(minutes or 0) + float(rest.removesuffix(' s'))
+
+
+def test_table_of_the_page_is_what_is_printed():
+    stages = [re.split(r' {2,}', line.strip()) for line in SAMPLE[
+        1:SAMPLE.index('...') - 2]]
+    now = [0.0]
+    shown = progress.Progress('quickstart', stream=io.StringIO(),
+                              clock=lambda: now[0])
+    for name, began, took, _outcome in stages:
+        now[0] = _seconds(began)
+        with shown.stage(name):
+            now[0] += _seconds(took)
+    now[0] = _seconds(SAMPLE[len(stages) + 1].split('total')[1].strip())
+
+    assert ['  ' + line for line in shown.table()] == SAMPLE[:len(stages) + 2]
+    source = ''.join(map(inspect.getsource, (
+        quickstart.Quickstart.prepare, quickstart.Quickstart.furnish,
+        quickstart.Quickstart.deploy, minicloud.install, minicloud.up)))
+    assert {stage[0] for stage in stages} == {
+        name.format(name='bios-0')
+        for name in re.findall(r"stage\(\s*f?'(.*?)'", source)}
+
+
+def test_last_lines_of_the_page_are_what_is_printed(capsys):
+    venv = re.search(r'PATH=(\S+)/bin:', '\n'.join(SAMPLE))[1]
+    quickstart._farewell(types.SimpleNamespace(
+        ironic=types.SimpleNamespace(venv=venv),
+        cloud=settings.Settings(system.STATE_DIR, system.CACHE_DIR)), False)
+
+    assert venv.startswith(system.CACHE_DIR)
+    assert capsys.readouterr().out.splitlines() == SAMPLE[
+        SAMPLE.index('...') + 1:]

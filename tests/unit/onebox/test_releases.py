@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The releases of Ironic and what each is run with."""
 
+import platform
 import subprocess
+import types
 
 import pytest
 
@@ -52,6 +54,15 @@ def test_all_tiers_are_run_with_the_newest_and_the_oldest():
     assert choice.releases == [releases.NEWEST, releases.OLDEST]
     assert choice.essential == [releases.OLDEST]
     assert choice.nova == nova.OWN
+
+
+def test_oldest_is_left_out_where_its_libraries_do_not_run(monkeypatch):
+    monkeypatch.setattr(releases.sys, 'version_info', types.SimpleNamespace(
+        minor=releases.OLDEST.last_python + 1))
+    assert testing._choose(['--full']).releases == [releases.NEWEST]
+    releases.NEWEST.require_python()
+    with pytest.raises(system.Error, match='24.1 .* 3.12 at most, .* 3.13'):
+        releases.OLDEST.require_python()
 
 
 def test_a_tier_by_name_is_run_with_the_newest():
@@ -118,3 +129,24 @@ python3-nova
 def test_application_of_an_old_nova():
     assert nova.application('26').endswith('wsgi:init_application()')
     assert nova.application('32') == 'nova.wsgi.osapi_compute'
+
+
+@pytest.mark.parametrize('system_release, release', [
+    ({'ID': 'debian', 'VERSION_ID': '12'}, '26'),
+    ({'ID': 'debian', 'VERSION_ID': '13'}, '31'),
+    # Testing has no version.
+    ({'ID': 'debian'}, None),
+    ({'ID': 'ubuntu', 'VERSION_ID': '24.04'}, None)])
+def test_nova_of_debians_packages_is_that_of_its_release(
+        monkeypatch, system_release, release):
+    monkeypatch.setattr(platform, 'freedesktop_os_release',
+                        lambda: system_release)
+    assert nova.packaged() == release
+
+
+def test_no_nova_of_packages_where_the_system_is_unknown(monkeypatch):
+    def unknown():
+        raise FileNotFoundError
+
+    monkeypatch.setattr(platform, 'freedesktop_os_release', unknown)
+    assert nova.packaged() is None

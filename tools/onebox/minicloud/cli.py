@@ -43,9 +43,8 @@ def parser():
              'is there gains them')
     choices.add_argument(
         '--nova', choices=nova.RELEASES,
-        help='release of Nova: %s with the rest of its OpenStack (the '
-             'default); %s, the newest; %s, from the packages of Debian 12. '
-             'The last two only with a fake hypervisor' % nova.RELEASES)
+        help=f'release of Nova: {nova.help_text()}; others than the default '
+             'only with a fake hypervisor')
     command = commands.add_parser(
         'up', parents=[choices],
         help='make the cloud, or what is missing of it')

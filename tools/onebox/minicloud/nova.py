@@ -8,6 +8,7 @@ the libvirt of Python is in minicloud's own environment.
 """
 
 import pathlib
+import platform
 import shlex
 import shutil
 
@@ -16,9 +17,8 @@ from onebox import system
 
 OWN = '32'
 NEWEST = releases.NEWEST_NOVA.name
-#: From Debian's own packages instead of the package index.
-DEBIAN = '26'
-RELEASES = (OWN, NEWEST, DEBIAN)
+#: From Debian's own packages instead of the package index, by its release.
+OF_DEBIAN = {'12': '26', '13': '31'}
 
 # Their scripts, and through them all that Nova needs in Python.
 DEBIAN_PACKAGES = ('nova-common', 'nova-api', 'nova-conductor',
@@ -28,6 +28,29 @@ DEBIAN_PACKAGES = ('nova-common', 'nova-api', 'nova-conductor',
 UWSGI = 'pyuwsgi==2.0.30.post1'
 SCRIPTS = ('nova-compute', 'nova-conductor', 'nova-manage', 'nova-scheduler',
            'privsep-helper')
+
+
+def packaged():
+    """Return the release that this Debian has in packages; None elsewhere."""
+    try:
+        system_release = platform.freedesktop_os_release()
+    except OSError:
+        return None
+    if system_release['ID'] != 'debian':
+        return None
+    return OF_DEBIAN.get(system_release.get('VERSION_ID'))
+
+
+DEBIAN = packaged()
+RELEASES = (OWN, NEWEST, *([DEBIAN] if DEBIAN else []))
+
+
+def help_text():
+    """Return what the releases are, for the help of a command."""
+    text = f'{OWN} with the rest of its OpenStack (the default), {NEWEST}'
+    if DEBIAN:
+        return f'{text} or {DEBIAN}, from the packages of this Debian'
+    return text
 
 
 def application(release):
