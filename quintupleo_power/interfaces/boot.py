@@ -17,6 +17,7 @@ from quintupleo_power import compat
 from quintupleo_power import exceptions
 from quintupleo_power.interfaces import management
 from quintupleo_power.media import boot_iso
+from quintupleo_power.media import network_data
 from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
 from quintupleo_power.node import boot_mode
@@ -65,9 +66,9 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         """Check that there is what an ISO is made of.
 
         :raises: MissingParameterValue if something is missing.
-        :raises: InvalidParameterValue if a setting is wrong, the server lacks
-            the boot mode or secure boot that is asked for, or there is a
-            config drive that an ISO cannot have beside it.
+        :raises: InvalidParameterValue if a setting or network_data is wrong,
+            the server lacks the boot mode or secure boot that is asked for,
+            or there is a config drive that an ISO cannot have beside it.
         """
         self._validate(task, 'deploy')
         if _runs_from_an_iso(task):
@@ -93,6 +94,7 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
     @staticmethod
     def _validate(task, ramdisk):
         driver_info.parse(task.node)
+        network_data.check(task.node)
         if not isinstance(task.driver.management,
                           management.QuintupleoManagement):
             raise exception.InvalidParameterValue(
