@@ -61,7 +61,7 @@ DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
 (a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
 real Nova API with a fake hypervisor) and e2e (real guests). All of them by
-default, in half an hour on two cores. images tries the iPXE images in plain
+default, in half an hour on two cores. images tries the images in plain
 QEMU, tempest has Tempest deploy a node of quickstart's, and debian-13 runs
 quickstart and these tests on Debian 13. Installs what it needs, and leaves
 nothing running.
@@ -184,7 +184,7 @@ class Tests:
             self._debian()
         else:
             if tier == 'images':
-                self._ipxe_images()
+                self._build_images()
             self._pytest(self._lane, tier, releases.NEWEST)
 
     def require_any(self):
@@ -423,11 +423,12 @@ class Tests:
             self._require(self._call([MINICLOUD, *words], lane,
                                      undoes=words[0] == 'down') == 0, title)
 
-    def _ipxe_images(self):
+    def _build_images(self):
         system.install_packages(['qemu-system-x86', 'ovmf'],
                                 self._logs / 'packages.log')
         built = images.Images(self._cache, self._logs)
-        for title in ('iPXE rescue image', 'iPXE network-first image'):
+        for title in ('iPXE rescue image', 'iPXE network-first image',
+                      'agent ramdisk', 'Debian disk image'):
             built.build(title)
 
     def _packages(self):
