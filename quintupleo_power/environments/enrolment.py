@@ -7,6 +7,7 @@ from quintupleo_power.environments import errors
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import schema
+from quintupleo_power.host_cloud import identifiers
 
 DRIVER = 'quintupleo'
 ENROLLED, COMPLETED, UNCHANGED = (
@@ -112,8 +113,9 @@ def enroll(described, baremetal, retrier, refuse_enrolled=False):
         baremetal.nodes, fields=['uuid', 'name', 'driver', 'driver_info'])
     ports = {port.address.lower(): port for port in retrier.read_all(
         baremetal.ports, details=True)}
-    by_server = {node.driver_info.get('quintupleo_server'): node
-                 for node in existing}
+    by_server = {
+        identifiers.reference(node.driver_info.get('quintupleo_server') or ''):
+        node for node in existing}
     problems, wanted = [], []
     for each in described:
         # Somebody may have enrolled it by the server's name.

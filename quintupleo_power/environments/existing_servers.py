@@ -7,6 +7,7 @@ import re
 from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.host_cloud import errors as host_errors
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import ports
 
 # What Ironic's API takes as the name of a node.
@@ -28,7 +29,8 @@ def describe(host, references, cloud=None, resource_class=None,
     :raises: EnvironmentsError with a line for each server that cannot become
         a node, or another HostCloudError.
     """
-    wanted = physical_networks or {}
+    wanted = {identifiers.reference(network): name
+              for network, name in (physical_networks or {}).items()}
     problems, found = [], {}
     for reference in references:
         try:

@@ -6,6 +6,7 @@ import datetime
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import ports
@@ -138,7 +139,8 @@ class CloudInfo:
             self._network.get('/ports', 'ports', list,
                               **{key: value} if value else {}))]
         # Routers and DHCP servers have ports, too.
-        return [Port(each.get('id', str), each.get('mac_address', str).lower(),
+        return [Port(each.get('id', str),
+                     identifiers.mac(each.get('mac_address', str)),
                      each.find('port_security_enabled', bool))
                 for each in found if not (
                     each.find('device_owner', str) or ''

@@ -13,6 +13,7 @@ from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
@@ -185,6 +186,7 @@ def read(glance: service.Service, reference: str) -> dict:
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     if uuidutils.is_uuid_like(reference):
+        reference = identifiers.reference(reference)
         try:
             return _checked(glance.get(f'/images/{reference}'), reference)
         except errors.NotFound:

@@ -16,6 +16,7 @@ from oslo_utils import uuidutils
 import tenacity
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
@@ -48,10 +49,10 @@ class Interface:
     def from_body(cls, body: dict) -> 'Interface':
         """Return one of ``interfaceAttachments`` of Nova's API."""
         found = typed_json.Body(body, 'a port of a server', 'Nova')
-        mac = found.get('mac_addr', str)
+        mac = identifiers.mac(found.get('mac_addr', str))
         if not netutils.is_valid_mac(mac):
             raise found.wrong(f'mac_addr is {mac!r}')
-        return cls(mac.lower(), found.get('net_id', str),
+        return cls(mac, found.get('net_id', str),
                    found.get('port_id', str), tuple(
                        each.get('ip_address', str)
                        for each in found.parts('fixed_ips')))
@@ -107,7 +108,7 @@ class Ports:
             another one that may not be changed.
         """
         port = self._network.get(f'/ports/{port_id}', 'port')
-        if port.get('mac_address') == mac:
+        if identifiers.mac(port.get('mac_address') or '') == mac:
             return
         try:
             self._network.put(f'/ports/{port_id}',
@@ -126,6 +127,8 @@ class Ports:
         :raises: Conflict if the server is in no state for it.
         """
         present = self._attached(server, mac)
+        # Users spell the UUIDs of their ports.
+        port_id = port_id and identifiers.reference(port_id)
         if present == port_id:
             return
         path = f'/servers/{server.id}/os-interface'
@@ -212,7 +215,8 @@ def find_network(network: service.Service, reference: str) -> str:
     :raises: NotFound, NotUnique or another HostCloudError.
     """
     key = 'id' if uuidutils.is_uuid_like(reference) else 'name'
-    found = network.get('/networks', 'networks', list, **{key: reference})
+    found = network.get('/networks', 'networks', list,
+                        **{key: identifiers.reference(reference)})
     if not found:
         raise errors.NotFound(
             f"The host cloud has no network '{reference}', or none that the "

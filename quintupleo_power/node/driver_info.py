@@ -3,16 +3,15 @@
 
 import dataclasses
 import re
-import uuid
 
 from ironic.common import exception
 from ironic import objects
 from oslo_config import cfg
-from oslo_utils import uuidutils
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import consoles
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import service_urls
 
 CONF = cfg.CONF
@@ -86,10 +85,10 @@ def parse(node: 'objects.Node') -> DriverInfo:
     _check_credentials(node, credentials)
     return DriverInfo(
         node_uuid=node.uuid,
-        server=_reference(server),
+        server=identifiers.reference(server),
         credentials=credentials,
-        rescue_image=_reference(_text(node, 'quintupleo_rescue_image')),
-        empty_image=_reference(_text(node, 'quintupleo_empty_image')))
+        rescue_image=_reference(node, 'quintupleo_rescue_image'),
+        empty_image=_reference(node, 'quintupleo_empty_image'))
 
 
 def console_type(node: 'objects.Node') -> str:
@@ -108,11 +107,10 @@ def console_type(node: 'objects.Node') -> str:
     return wanted
 
 
-def _reference(value):
+def _reference(node, key):
+    value = _text(node, key)
     # A UUID becomes part of a path: in its usual form.
-    if value and uuidutils.is_uuid_like(value):
-        return str(uuid.UUID(value))
-    return value
+    return value and identifiers.reference(value)
 
 
 def _text(node, key):

@@ -6,12 +6,12 @@ rebuild names all fields, and an instance gets nothing of the one before.
 """
 
 import base64
-import ipaddress
 import re
 
 from ironic.common import exception
 from ironic import objects
 
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import leftover_data
@@ -64,12 +64,13 @@ def check(node: 'objects.Node', version: tuple[int, int],
 def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
                   cards: list[ports.Interface]) -> None:
     """Raise InvalidParameterValue if Nova's own network data differs."""
-    addresses = {card.mac: {_address(each) for each in card.addresses}
+    addresses = {card.mac: {*map(identifiers.address, card.addresses)}
                  for card in cards}
     try:
         macs = {link['id']: _mac(link)
                 for link in drive.network_data.get('links') or ()}
-        networks = [(macs[network['link']], _address(network['ip_address']))
+        networks = [(macs[network['link']],
+                     identifiers.address(network['ip_address']))
                     for network in drive.network_data.get('networks') or ()
                     if network.get('ip_address')]
     except (AttributeError, KeyError, TypeError):
@@ -101,15 +102,7 @@ def _mac(link):
     """
     if link.get('type') in ('bond', 'vlan'):
         return None
-    return link['ethernet_mac_address'].lower().replace('-', ':')
-
-
-def _address(text):
-    """Return an address as all write it, without its length."""
-    try:
-        return str(ipaddress.ip_interface(text).ip)
-    except ValueError:
-        return text
+    return identifiers.mac(link['ethernet_mac_address'])
 
 
 def members(node: 'objects.Node', version: tuple[int, int],

@@ -293,6 +293,25 @@ class TenantTestCase(NetworkTestCase):
         self.assert_says(error, self.node.uuid, missing)
         self.assertEqual([], self.call('vif_list'))
 
+    def test_spelling_of_a_vif_and_its_address(self):
+        vif = self.make_vif(MAC.upper().replace(':', '-'))
+        self.host_cloud.fail('PUT', '/ports/', 403)
+        self.host_cloud.neutron_ports[vif.upper()] = (
+            self.host_cloud.neutron_ports[vif])
+        self.call('vif_attach', {'id': vif.upper()})
+        self.call('configure_tenant_networks')
+        self.host_cloud.forget_requests()
+        self.call('configure_tenant_networks')
+        self.assertFalse([each for each in self.host_cloud.requests
+                          if not each.startswith('GET ')])
+
+    def test_network_by_another_spelling_of_its_uuid(self):
+        network, = [each for each in self.host_cloud.networks.values()
+                    if each['name'] == 'provision']
+        self.set_driver_info(provisioning_network=network['id'].upper())
+        self.call('add_provisioning_network')
+        self.assertEqual(['provision'], self.networks())
+
     def test_address_that_a_member_may_not_change_is_told(self):
         vif = self.make_vif()
         self.host_cloud.fail('PUT', '/ports/', 403)

@@ -128,6 +128,9 @@ class DescribeTestCase(EnrollServersTestCase):
         node, = self.describe('machine-0', '--physical-network',
                               f'{self.network["id"]}=physnet1')
         self.assertEqual('physnet1', node['ports'][0]['physical_network'])
+        node, = self.describe('machine-0', '--physical-network',
+                              f'{self.network["id"].upper()}=physnet1')
+        self.assertEqual('physnet1', node['ports'][0]['physical_network'])
 
     def test_server_that_boots_from_a_volume(self):
         image = self.host.add_empty_image(
@@ -205,6 +208,13 @@ class EnrollTestCase(EnrollServersTestCase):
         self.assert_refused('machine-1', 'machine-0', says=(
             f'Server {self.server.id} (machine-0) is node node-0 already: '
             'leave it out',))
+
+    def test_node_already_by_another_spelling(self):
+        self.enroll('machine-0')
+        node, = self.ironic.known
+        node.name = 'renamed'
+        node.driver_info['quintupleo_server'] = self.server.id.upper()
+        self.assert_refused('machine-0', says=('is node node-0 already',))
 
     def test_node_of_another_driver(self):
         self.ironic.create_node(name='machine-0', driver='redfish',
