@@ -188,6 +188,20 @@ def test_a_variable_of_a_page_is_read(name, page):
     assert any(name in path.read_text(errors='replace') for path in source)
 
 
+def test_example_lets_nobody_deploy_the_database():
+    parser = configparser.ConfigParser()
+    parser.read(REPOSITORY / 'doc/source/install/examples/ironic.conf')
+    allowed = [pathlib.PurePath(path) for path in
+               parser['conductor']['file_url_allowed_paths'].split(',')]
+    kernel = pathlib.PurePath(parser['conductor']['deploy_kernel'][7:])
+    database = pathlib.PurePath(parser['database']['connection'][10:])
+
+    assert database.name == 'ironic.sqlite'
+    assert database.is_absolute()
+    assert any(kernel.is_relative_to(path) for path in allowed)
+    assert not any(database.is_relative_to(path) for path in allowed)
+
+
 def test_reference_of_commands_is_that_of_the_entry_points():
     parser = configparser.ConfigParser(delimiters='=')
     parser.read(REPOSITORY / 'setup.cfg')
