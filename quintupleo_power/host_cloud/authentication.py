@@ -39,6 +39,9 @@ class Plugin:
 
     One thread at a time asks for a token. Those that wait for it meanwhile
     share its failure, and do not repeat it one after the other.
+
+    :ivar clock_ahead: seconds that the identity service's clock is ahead of
+        this machine's, by its last token; None if there is none.
     """
 
     def __init__(self, wrapped: plugin.BaseAuthPlugin):
@@ -49,6 +52,8 @@ class Plugin:
         # The last failure to get a token, and when.
         self._failure: Exception | None = None
         self._failed_at = float('-inf')
+        self._token: access.AccessInfo | None = None
+        self.clock_ahead: float | None = None
 
     def __getattr__(self, name: str) -> typing.Any:
         found = getattr(self.__dict__['_wrapped'], name)
@@ -91,7 +96,9 @@ class Plugin:
             if self._failure and self._failed_at >= begun:
                 raise self._failure
             self._thread.is_getting_token = True
-            return _parsed(function, session, **kwargs)
+            found = _parsed(function, session, **kwargs)
+            self._read_clock()
+            return found
         except ks_exceptions.ClientException as exc:
             if exc is not self._failure:
                 self._failure, self._failed_at = exc, time.monotonic()
@@ -99,6 +106,17 @@ class Plugin:
         finally:
             self._thread.is_getting_token = False
             self._lock.release()
+
+    def _read_clock(self):
+        """See when the token was issued, if it has just come."""
+        token = getattr(self._wrapped, 'auth_ref', None)
+        if token is None or token is self._token:
+            return
+        self._token = token
+        try:
+            self.clock_ahead = token.issued.timestamp() - _now()
+        except errors.UNEXPECTED_FORM:
+            self.clock_ahead = None
 
     def _get_document(self, function: abc.Callable,
                       session: ks_session.Session, *args: typing.Any,
@@ -110,6 +128,10 @@ class Plugin:
 
     def _is_getting_token(self) -> bool:
         return getattr(self._thread, 'is_getting_token', False)
+
+
+def _now() -> float:
+    return time.time()
 
 
 def _parsed(function, *args, **kwargs):

@@ -46,7 +46,7 @@ REQUESTED_AGE = 300.0
 WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart.
 CLOCK_SKEW = 60.0
-# The same, where the host cloud does not show its time.
+# The same, where Nova does not show its time.
 UNKNOWN_CLOCK_SKEW = 300.0
 # Seconds between two lists for those who wait, at most; what such a list
 # costs the host cloud, the actions wait for.
@@ -277,8 +277,9 @@ class ServerCache:
 
     def _take_changes(self, since):
         """Read what has changed since a ``time.monotonic`` value."""
-        ahead = self._compute.clock_ahead
-        skew = UNKNOWN_CLOCK_SKEW if ahead is None else CLOCK_SKEW
+        ahead, skew = self._compute.clock_ahead, CLOCK_SKEW
+        if ahead is None:
+            ahead, skew = self._compute.token_clock_ahead, UNKNOWN_CLOCK_SKEW
         moment = datetime.datetime.fromtimestamp(
             time.time() - (time.monotonic() - since) + (ahead or 0.0) - skew,
             datetime.timezone.utc)

@@ -83,6 +83,14 @@ class Service:
         return _date(self._request('GET', path))
 
     @property
+    def token_clock_ahead(self) -> float | None:
+        """Seconds that the identity service's clock is ahead, if known.
+
+        A Nova behind uWSGI puts no date into its answers.
+        """
+        return getattr(self._rest.session.auth, 'clock_ahead', None)
+
+    @property
     def project_id(self) -> str | None:
         """UUID of the project of the credentials, None if they have none."""
         return self._call(self._rest.get_project_id)

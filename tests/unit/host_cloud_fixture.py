@@ -81,6 +81,8 @@ class Clock(fixtures.Fixture):
             self.useFixture(fixtures.MockPatch(f'{module}.time', self))
         self.useFixture(fixtures.MockPatch(
             'quintupleo_power.host_cloud.cloud_facts._now', self.moment))
+        self.useFixture(fixtures.MockPatch(
+            'quintupleo_power.host_cloud.authentication._now', self.time))
 
     def moment(self):
         return BEGINNING + datetime.timedelta(seconds=self.now)

@@ -72,6 +72,18 @@ class SharedCloudTestCase(base.DriverTestCase):
         host.servers.get(self.server.id)
         self.assertIsNone(host._compute.clock_ahead)
 
+    def test_clock_of_a_cloud_without_dates_is_that_of_its_tokens(self):
+        self.host_cloud.dates_answers = False
+        for skew in (-7200, 300, 0):
+            self.host_cloud.clock_skew = skew
+            host = cloud.get(connection.Credentials())
+            host._compute.sign_in()
+            self.assertEqual(skew, host._compute.token_clock_ahead)
+            # Issued long ago, it says the same.
+            self.clock.now += 600
+            host.servers.get(self.server.id)
+            self.assertEqual(skew, host._compute.token_clock_ahead)
+
     def test_microversion_is_the_newest_that_both_know(self):
         for theirs, used in (('2.1', (2, 1)), ('2.87', (2, 87)),
                              ('2.98', (2, 98)), ('2.120', (2, 98))):
