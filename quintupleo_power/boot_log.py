@@ -28,6 +28,7 @@ from quintupleo_power import compat
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.node import internal_info
+from quintupleo_power.node import server_access
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -154,7 +155,7 @@ def _keep(node, activity):
 def _read(node):
     """Return the console log of a node, packed; None if it is empty."""
     with exceptions.host_cloud(node) as (info, host):
-        text = host.consoles.log(host.servers.get(info.server))
+        text = host.consoles.log(server_access.get(node, info, host))
     return _archive(text) if text else None
 
 

@@ -109,6 +109,21 @@ opts = [
              'driver_info/quintupleo_cloud. Not set: all of them, which is '
              'right where anybody who may edit a node may also use every '
              'cloud of that file. Empty: none.'),
+    cfg.BoolOpt(
+        'allow_shared_servers',
+        default=False,
+        help='Whether several nodes may name one server. Without it, a node '
+             'that names the server of another node of this Ironic can do '
+             'nothing with it.'),
+    cfg.BoolOpt(
+        'require_server_metadata',
+        default=False,
+        help='Whether a node may use only a server whose metadata has the '
+             'UUID of the node as quintupleo_node. The metadata is out of '
+             'reach of the owner of a node, who may write any server into '
+             'driver_info/quintupleo_server. "openstack quintupleo server '
+             'enroll" and "environment enroll" set it with --tag-servers, '
+             'and "openstack server set --property" does by hand.'),
 ]
 
 

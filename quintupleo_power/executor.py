@@ -20,6 +20,7 @@ from quintupleo_power.media import rescue_image
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
+from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -104,7 +105,7 @@ class _Execution:
 
     def _read(self):
         """Return the server when nothing is under way on it."""
-        server = self._host.servers.get(self._info.server)
+        server = server_access.get(self._node, self._info, self._host)
         pending_request.set_server(self._node, server)
         if server.state.task_state:
             self._save()

@@ -15,6 +15,7 @@ from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import pending_request
+from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -97,7 +98,8 @@ def _read(node, request):
     """
     deadline = time.monotonic() + CONF[GROUP].action_timeout
     with exceptions.host_cloud(node) as (info, host):
-        server = host.actions.settle(host.servers.get(info.server), deadline)
+        server = host.actions.settle(server_access.get(node, info, host),
+                                     deadline)
         updated = request.get('server_updated')
         rows = (host.actions.since(server, updated)
                 if updated else [])

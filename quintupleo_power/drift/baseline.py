@@ -19,6 +19,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import internal_info
+from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
@@ -110,7 +111,8 @@ def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
         node = objects.Node.get_by_uuid(task.context, node.uuid)
         if task.shared and node.reservation:
             return None
-        return find_in(node, host, host.servers.get(info.server))
+        return find_in(node, host, server_access.look(
+            node, info, host, cached=False))
     except errors.PASSING as exc:
         LOG.debug('What was done to server %(server)s of node %(node)s '
                   'cannot be found out: %(reason)s',

@@ -99,12 +99,15 @@ def _port(body, nic, network):
     return port
 
 
-def enroll(described, baremetal, retrier, refuse_enrolled=False):
+def enroll(described, baremetal, retrier, refuse_enrolled=False,
+           tag_server=None):
     """Enroll nodes, each server once, and return their :class:`Outcome`.
 
     :param described: nodes in the format of ``openstack baremetal create``.
     :param refuse_enrolled: whether it is an error if a server is a node with
-        all its ports.
+        all its ports, unless servers are tagged.
+    :param tag_server: function of (UUID of a server, UUID of its node) that
+        makes the server that node's; None to leave servers as they are.
     :raises: EnvironmentsError before anything is enrolled if a name is
         taken, a MAC address is that of another node's port, or a server is
         refused.
@@ -123,14 +126,19 @@ def enroll(described, baremetal, retrier, refuse_enrolled=False):
         missing = [port for port in each['ports']
                    if port['address'].lower() not in ports]
         problems += _conflicts(each, node, existing, ports)
-        if refuse_enrolled and node and not missing:
+        if refuse_enrolled and node and not missing and not tag_server:
             problems.append(
                 f'Server {_server_id(each)} ({each["name"]}) is node '
                 f'{node.id} already: leave it out, or delete that node first')
         wanted.append((each, node, missing))
     if problems:
         raise errors.EnvironmentsError('\n'.join(problems))
-    return [_enroll(*each, baremetal, retrier) for each in wanted]
+    outcomes = []
+    for each in wanted:
+        outcomes.append(_enroll(*each, baremetal, retrier))
+        if tag_server:
+            tag_server(outcomes[-1].server, outcomes[-1].id)
+    return outcomes
 
 
 def _enroll(described, node, missing, baremetal, retrier):

@@ -23,6 +23,7 @@ from quintupleo_power.environments import snapshots
 from quintupleo_power.environments import store
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import servers
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
@@ -237,10 +238,21 @@ class Environments:
         return described
 
     @errors.translated('Ironic')
-    def enroll(self, described, baremetal, refuse_enrolled=False):
-        """Enroll described nodes, as :func:`enrolment.enroll`."""
+    def enroll(self, described, baremetal, refuse_enrolled=False,
+               tag_servers=False):
+        """Enroll described nodes, as :func:`enrolment.enroll`.
+
+        :param tag_servers: whether to put the UUID of each node into its
+            server's metadata, for [quintupleo]require_server_metadata.
+        """
         return enrolment.enroll(described, baremetal, self._retrier,
-                                refuse_enrolled)
+                                refuse_enrolled,
+                                self._tag_server if tag_servers else None)
+
+    @errors.translated()
+    def _tag_server(self, server_id, node_id):
+        self._retrier.call(self._connection.compute.set_server_metadata,
+                           server_id, **{servers.NODE: node_id})
 
     @errors.translated()
     def snapshot(self, name, snapshot):

@@ -98,16 +98,19 @@ class Ports:
         except errors.NotFound:
             return
 
-    def set_mac(self, port_id: str, mac: str) -> None:
-        """Set the MAC address of a port that nothing has yet.
+    def set_mac(self, server: servers.Server, port_id: str,
+                mac: str) -> None:
+        """Set the MAC address of a port that nothing but a server has.
 
         By Neutron's default policy a member may choose it when the port is
         made, and only a manager may change it (``update_port:mac_address``).
 
-        :raises: NotFound if the port is gone, Forbidden if it has
-            another one that may not be changed.
+        :raises: NotFound if the port is gone, NotPossible if it is not the
+            project's or something else has it, Forbidden if it has
+            another MAC address that may not be changed.
         """
         port = self._network.get(f'/ports/{port_id}', 'port')
+        self._require_free(port_id, port, server)
         if identifiers.mac(port.get('mac_address') or '') == mac:
             return
         try:
@@ -118,6 +121,20 @@ class Ports:
                 f'Port {port_id} has MAC address {port.get("mac_address")}, '
                 f'and the card that it is to be {mac}: make a port with that '
                 f'one, as these credentials may not change it ({exc})')
+
+    def _require_free(self, port_id, port, server):
+        """Require that a server may have a port, as Nova does later."""
+        owner = port.get('device_id')
+        if owner and not servers.same_id(owner, server.id):
+            raise errors.NotPossible(
+                f'Port {port_id} is in use ({port.get("device_owner")} of '
+                f'{owner}): name one that nothing has')
+        # Who has a network sees the ports of other projects on it.
+        project = port.get('project_id')
+        if project and project != (self._network.project_id or project):
+            raise errors.NotPossible(
+                f'Port {port_id} is not of the project of these credentials: '
+                'name one that is')
 
     def plug(self, server: servers.Server, mac: str,
              port_id: str | None) -> None:

@@ -18,6 +18,10 @@ from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
 
+# Name in a server's metadata for the UUID of the node that it plays, which an
+# operator or an enrolment has set.
+NODE = 'quintupleo_node'
+
 
 @dataclasses.dataclass(frozen=True)
 class Server:

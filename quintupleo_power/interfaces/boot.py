@@ -22,6 +22,7 @@ from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
 from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
+from quintupleo_power.node import server_access
 
 CONF = cfg.CONF
 LOG = log.getLogger(__name__)
@@ -106,7 +107,7 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         try:
             with exceptions.validation(task.node), exceptions.host_cloud(
                     task.node) as (info, host):
-                server = host.servers.get(info.server)
+                server = server_access.get(task.node, info, host)
                 boot_mode.require_requested(task.node, host.capabilities,
                                             server)
                 mode = rescue_image.boot_mode(task.node, host, server)

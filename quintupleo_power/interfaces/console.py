@@ -6,6 +6,7 @@ from ironic.drivers import base
 from quintupleo_power import compat
 from quintupleo_power import exceptions
 from quintupleo_power.node import driver_info
+from quintupleo_power.node import server_access
 
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -63,4 +64,5 @@ class QuintupleoConsole(base.ConsoleInterface):
 def _url(node):
     console_type = driver_info.console_type(node)
     with exceptions.host_cloud(node) as (info, host):
-        return host.consoles.url(host.servers.get(info.server), console_type)
+        return host.consoles.url(server_access.get(node, info, host),
+                                 console_type)

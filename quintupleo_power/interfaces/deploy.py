@@ -25,6 +25,7 @@ from quintupleo_power.host_cloud import images
 from quintupleo_power.media import rescue_image
 from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
+from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import disk_steps
 from quintupleo_power.rebuild import server_fields
@@ -100,7 +101,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         drive = config_drive.of_task(task, fetch)
         with exceptions.host_cloud(task.node, validating=True) as (
                 info, host):
-            server = host.servers.get(info.server)
+            server = server_access.get(task.node, info, host)
             obstacle = host.capabilities.rebuild_obstacle(server)
             if obstacle:
                 raise transitions.Refused(
@@ -155,7 +156,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         with exceptions.host_cloud(node) as (info, host):
             # The rebuild has its own time, and finds it then. An instance
             # that it is to replace runs until it is there.
-            server = host.servers.get(info.server)
+            server = server_access.get(task.node, info, host)
             image_id = image.provide(host, server)
             _require_room(host, server, host.images.read(image_id))
         _power_off(task)
@@ -164,7 +165,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         task.driver.network.configure_tenant_networks(task)
         task.driver.boot.prepare_instance(task)
         with exceptions.host_cloud(node) as (info, host):
-            server = host.servers.get(info.server)
+            server = server_access.get(task.node, info, host)
             server_fields.check(node, host.compute_version, server, drive)
             if drive.network_data:
                 server_fields.check_network(node, drive,

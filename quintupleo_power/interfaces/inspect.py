@@ -17,6 +17,7 @@ from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
+from quintupleo_power.node import server_access
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
@@ -70,7 +71,7 @@ class QuintupleoInspect(base.InspectInterface):
         with exceptions.host_cloud(
                 node, failure=exception.HardwareInspectionFailure) as (
                 info, host):
-            found = _read(host, host.servers.get(info.server))
+            found = _read(host, server_access.get(node, info, host))
             missing = [card for card in found.cards
                        if card.mac not in port_macs]
             names = host.ports.network_names(

@@ -25,6 +25,7 @@ from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 from quintupleo_power.node import leftover_data
+from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import disk_steps
 from quintupleo_power import transitions
 
@@ -84,7 +85,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :returns: a list of devices of :mod:`ironic.common.boot_devices`.
         """
         with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get(info.server)
+            server = server_access.get(task.node, info, host)
             obstacle = host.capabilities.rescue_obstacle(server)
         supported = {boot_devices.PXE: obstacle is None,
                      boot_devices.DISK: True,
@@ -128,7 +129,7 @@ class QuintupleoManagement(base.ManagementInterface):
         device, persistent = boot_device.wished(task.node)
         if device is None:
             with exceptions.host_cloud(task.node) as (info, host):
-                server = host.servers.get(info.server)
+                server = server_access.get(task.node, info, host)
             device = (transitions.Device.PXE if server.network_first
                       else boot_device.of_next_boot(task.node))
         return {'boot_device': _IRONIC_DEVICES[device],
@@ -143,7 +144,7 @@ class QuintupleoManagement(base.ManagementInterface):
         """
         with exceptions.host_cloud(task.node) as (info, host):
             current = host.capabilities.boot_mode(
-                host.servers.get(info.server))
+                server_access.get(task.node, info, host))
         return [current] if current else [boot_modes.LEGACY_BIOS,
                                           boot_modes.UEFI]
 
@@ -156,7 +157,7 @@ class QuintupleoManagement(base.ManagementInterface):
         # Power sync asks right after the power state, whose reading serves.
         with exceptions.host_cloud(task.node) as (info, host):
             return host.capabilities.boot_mode(
-                host.servers.get_cached(info.server))
+                server_access.look(task.node, info, host))
 
     @METRICS.timer('QuintupleoManagement.set_boot_mode')
     @task_manager.require_exclusive_lock
@@ -169,7 +170,7 @@ class QuintupleoManagement(base.ManagementInterface):
         """
         with exceptions.host_cloud(task.node) as (info, host):
             current = host.capabilities.boot_mode(
-                host.servers.get(info.server))
+                server_access.get(task.node, info, host))
         boot_mode.require(task.node, current, mode)
 
     @METRICS.timer('QuintupleoManagement.get_secure_boot_state')
@@ -183,7 +184,7 @@ class QuintupleoManagement(base.ManagementInterface):
         # Power sync asks right after the power state, whose reading serves.
         with exceptions.host_cloud(task.node) as (info, host):
             state = host.capabilities.secure_boot(
-                host.servers.get_cached(info.server))
+                server_access.look(task.node, info, host))
         if state is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_secure_boot_state')
@@ -203,7 +204,7 @@ class QuintupleoManagement(base.ManagementInterface):
         """
         with exceptions.host_cloud(task.node) as (info, host):
             current = host.capabilities.secure_boot(
-                host.servers.get(info.server))
+                server_access.get(task.node, info, host))
         if current == state:
             return
         if state:
@@ -227,7 +228,7 @@ class QuintupleoManagement(base.ManagementInterface):
         :returns: a list of MAC addresses.
         """
         with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get(info.server)
+            server = server_access.get(task.node, info, host)
             return [card.mac for card in host.ports.of_server(server)]
 
     @METRICS.timer('QuintupleoManagement.inject_nmi')
@@ -239,7 +240,7 @@ class QuintupleoManagement(base.ManagementInterface):
             hypervisor refuses, or the host cloud cannot be asked.
         """
         with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get(info.server)
+            server = server_access.get(task.node, info, host)
             # In ERROR nothing tells, and Nova takes an NMI.
             if transitions.is_on(server.state) is False:
                 raise transitions.Refused(
@@ -267,9 +268,10 @@ class QuintupleoManagement(base.ManagementInterface):
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_node_health')
         with exceptions.host_cloud(task.node) as (info, host):
-            server = host.servers.get_cached(info.server)
+            server = server_access.look(task.node, info, host)
             if server.state.vm_state == 'error':
-                server = host.servers.get(info.server)
+                server = server_access.look(task.node, info, host,
+                                            cached=False)
             difference = baseline.find(task, info, host, server)
         if (difference and difference.kind.severe) or (
                 server.state.vm_state == 'error'):

@@ -25,6 +25,7 @@ from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.node import driver_info
+from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -135,8 +136,8 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
         :param vif_info: dict with its UUID as ``id``; ``port_uuid`` may name
             the node's port.
-        :raises: NetworkError if the host cloud has no such port, or does not
-            make it the card.
+        :raises: NetworkError if the host cloud has no such port, something
+            else has it, or it is not made the card.
         :raises: VifAlreadyAttached if the node has that VIF.
         :raises: NoFreePhysicalPorts if it has no port left for one.
         """
@@ -147,8 +148,9 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                 f'Node {task.node.uuid}: VIF {vif_id} was to be port group '
                 f'{port.uuid}, and a server has none: delete the port group, '
                 'or name a port with "--port-uuid"')
-        with _host_cloud(task.node) as (_, host):
-            host.ports.set_mac(vif_id, port.address)
+        with _host_cloud(task.node) as (info, host):
+            server = server_access.get(task.node, info, host)
+            host.ports.set_mac(server, vif_id, port.address)
         if task.node.provision_state == states.ACTIVE:
             self._plug(task, {port.address: vif_id})
         self._save_vif_to_port_like_obj(port, vif_id)
@@ -392,7 +394,7 @@ def _made(task, kinds):
 def _is_in_rescue(task):
     """Whether a node's server runs from a rescue."""
     with _host_cloud(task.node) as (info, host):
-        server = host.servers.get(info.server)
+        server = server_access.get(task.node, info, host)
     return (transitions.situation(server.state)
             is transitions.Situation.RESCUE)
 
@@ -406,13 +408,13 @@ def _out_of_rescue(node, host, info, *others):
     :param others: situations in which it is ended, too.
     :returns: the server.
     """
-    server = host.servers.get(info.server)
+    server = server_access.get(node, info, host)
     if transitions.situation(server.state) not in (
             transitions.Situation.RESCUE_GUEST_OFF, *others):
         return server
     server = executor.run(node, transitions.Request.END_RESCUE)
     node.save()
-    return server or host.servers.get(info.server)
+    return server or server_access.get(node, info, host)
 
 
 def _network(node, kind):

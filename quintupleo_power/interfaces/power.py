@@ -25,6 +25,7 @@ from quintupleo_power.media import rescue_image
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
+from quintupleo_power.node import server_access
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 
@@ -66,7 +67,10 @@ class QuintupleoPower(base.PowerInterface):
         """
         _require_wipe(task)
         with exceptions.host_cloud(task.node, validating=True) as (info, host):
-            _require_usable(task, info, host, host.servers.get(info.server))
+            server = server_access.get(task.node, info, host)
+            # Where two have used it, too.
+            server_access.require_unshared(task.node, server)
+            _require_usable(task, info, host, server)
 
     @METRICS.timer('QuintupleoPower.get_power_state')
     def get_power_state(self, task):
@@ -83,7 +87,7 @@ class QuintupleoPower(base.PowerInterface):
             # Ironic leaves a node as it is if this says that it is so
             # already, which only a new reading may say.
             server = (_read_for_sync(task.node, info, host) if task.shared else
-                      host.servers.get(info.server))
+                      server_access.get(task.node, info, host))
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (
@@ -278,11 +282,11 @@ def _read_for_sync(node, info, host):
     Many nodes share a reading, which may be older than what was done since:
     a change is reported after another reading only.
     """
-    server = host.servers.get_cached(info.server)
+    server = server_access.look(node, info, host)
     is_on = transitions.is_on(server.state)
     known = node.power_state
     if is_on is None or known and is_on is not (known == states.POWER_ON):
-        return host.servers.get(info.server)
+        return server_access.look(node, info, host, cached=False)
     return server
 
 

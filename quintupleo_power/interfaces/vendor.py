@@ -7,6 +7,7 @@ from ironic.drivers import base
 from quintupleo_power import compat
 from quintupleo_power import exceptions
 from quintupleo_power.node import driver_info
+from quintupleo_power.node import server_access
 
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -70,7 +71,7 @@ class QuintupleoVendor(base.VendorInterface):
         lines = _lines(task.node, lines)
         with exceptions.host_cloud(task.node) as (info, host):
             return {'output': host.consoles.log(
-                host.servers.get(info.server), lines)}
+                server_access.get(task.node, info, host), lines)}
 
 
 def _lines(node, value):

@@ -9,6 +9,7 @@ from quintupleo_power import exceptions
 from quintupleo_power.media import boot_iso
 from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
+from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
 
@@ -27,7 +28,7 @@ def attach(task: task_manager.TaskManager, device_type: str,
     node = task.node
     _check(node, [device_type])
     with exceptions.host_cloud(node) as (info, host):
-        server = host.servers.get(info.server)
+        server = server_access.get(node, info, host)
         obstacle = (transitions.NO_CDROM if server.network_first
                     else host.capabilities.rescue_obstacle(server))
         if obstacle:

@@ -110,6 +110,11 @@ def add_enrolment_options(parser):
         '-o', '--output', metavar='<file>',
         help=_('Write this file instead of enrolling'))
     parser.add_argument(
+        '--tag-servers', action='store_true',
+        help=_("Set metadata quintupleo_node of each server to its node's "
+               'UUID, as [quintupleo]require_server_metadata of the '
+               'conductor wants it'))
+    parser.add_argument(
         '--host-cloud', metavar='<cloud>',
         help=_("What the conductor's clouds.yaml calls the host cloud "
                '(default: none, for what its section [quintupleo] names)'))
@@ -117,13 +122,18 @@ def add_enrolment_options(parser):
 
 def enroll(app, parsed_args, found, described, refuse_enrolled=False):
     """Enroll nodes, or write them to a file; return columns and rows."""
+    if parsed_args.output and parsed_args.tag_servers:
+        raise errors.EnvironmentsError(
+            '--tag-servers takes the UUIDs that Ironic gives the nodes: leave '
+            'it out with -o, and tag the servers by "openstack server set '
+            '--property quintupleo_node=<uuid of the node>"')
     if parsed_args.output:
         _write(app, parsed_args.output, {'nodes': described})
         return ('Name', 'Server'), [
             (each['name'], each['driver_info']['quintupleo_server'])
             for each in described]
     outcomes = found.enroll(described, _baremetal(app, parsed_args),
-                            refuse_enrolled)
+                            refuse_enrolled, parsed_args.tag_servers)
     return ('Name', 'UUID', 'Server', 'Outcome'), [
         (each.name, each.id, each.server, each.outcome) for each in outcomes]
 

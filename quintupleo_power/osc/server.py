@@ -12,7 +12,8 @@ class EnrollServers(command.Lister):
     _description = _(
         'Make existing servers of the project nodes of an Ironic, or write a '
         'file for "openstack baremetal create". All are checked before the '
-        'first one is enrolled. The servers stay as they are.')
+        'first one is enrolled. The servers stay as they are, but for '
+        '--tag-servers.')
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)

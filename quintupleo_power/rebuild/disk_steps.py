@@ -22,6 +22,7 @@ from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
+from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import empty_image
 from quintupleo_power.rebuild import server_fields
@@ -105,7 +106,7 @@ def snapshot(task, name):
     _require_off(task.node, 'a snapshot')
     deadline = time.monotonic() + CONF[GROUP].image_timeout
     with exceptions.host_cloud(task.node) as (info, host):
-        server = host.servers.get(info.server)
+        server = server_access.get(task.node, info, host)
         host.snapshots.prepare(server, name)
     runs = transitions.situation(server.state) in _RUNS
     try:
@@ -129,7 +130,8 @@ def restore(task, name):
     _require_name(task.node, name)
     deadline = time.monotonic() + CONF[GROUP].image_timeout
     with exceptions.host_cloud(task.node) as (info, host):
-        found = host.snapshots.require(host.servers.get(info.server), name)
+        found = host.snapshots.require(
+            server_access.get(task.node, info, host), name)
     if found.volumes:
         _require_off(task.node, 'restoring volumes')
     rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
@@ -141,7 +143,8 @@ def delete_snapshot(task, name):
     """Remove a snapshot of a node, if there is one."""
     _require_name(task.node, name)
     with exceptions.host_cloud(task.node) as (info, host):
-        found = host.snapshots.find(host.servers.get(info.server).id, name)
+        found = host.snapshots.find(
+            server_access.get(task.node, info, host).id, name)
         if found:
             host.snapshots.delete(found)
 

@@ -53,12 +53,13 @@ def check(node: 'objects.Node', version: tuple[int, int],
         raise _refused(node, (
             f"hostname '{drive.hostname}' of its config drive is not one that "
             'Nova takes: use up to 63 letters, digits and dashes'))
-    taken = _of_the_owner(node, server).keys() & drive.metadata.keys()
+    taken = {servers.NODE, *_of_the_owner(node, server)} & (
+        drive.metadata.keys())
     if taken:
         raise _refused(node, (
             f'meta of its config drive has {", ".join(sorted(taken))}, which '
-            f'the owner of server {server.id} has put into its metadata: use '
-            'another name'))
+            f'is for the owner of server {server.id} to put into its '
+            'metadata: use another name'))
 
 
 def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,

@@ -161,6 +161,8 @@ def stage(deployment):
             LOUD.format(log=log, recorder=recorder.url), credentials={
                 'auth_type': 'password', **entry.get_auth_args(),
                 'auth_url': found.identity,
+                # All nodes have one server.
+                'allow_shared_servers': True,
                 'endpoint_override': f'{recorder.url}/compute/v2.1'}):
         yield found
     recorder.close()

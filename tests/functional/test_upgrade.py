@@ -97,7 +97,9 @@ class Service(ironic.Ironic):
 
     def prepare(self):
         """Write the configuration and make the database."""
-        self.configure('lo', {'cloud': lab.CLOUD})
+        # The last nodes have one server.
+        self.configure('lo', {'cloud': lab.CLOUD,
+                              'allow_shared_servers': True})
         with open(self.conf, 'a') as conf:
             conf.write(CONFIGURATION)
 

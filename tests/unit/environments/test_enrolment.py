@@ -142,6 +142,19 @@ class EnrolmentTestCase(test_environment.EnvironmentTestCase):
         self.assertEqual((2, 2), (len(self.ironic.known),
                                   len(self.ironic.known_ports)))
 
+    def test_servers_are_tagged_with_their_nodes(self):
+        self.enroll(refuse_enrolled=True)
+        self.assertNotIn('quintupleo_node',
+                         self.server('env-compute-0').metadata)
+        # Again, as after an interruption, and for nodes that are there.
+        for _ in range(2):
+            self.enroll(refuse_enrolled=True, tag_servers=True)
+        self.assertEqual({'env-compute-0': 'node-0',
+                          'env-storage-0': 'node-1'}, {
+            name: self.server(name).metadata['quintupleo_node']
+            for name in ('env-compute-0', 'env-storage-0')})
+        self.assertEqual(2, len(self.ironic.known))
+
     def test_answer_that_was_lost(self):
         lost = exceptions.HttpException('gone', http_status=502)
         self.ironic.faults = {1: (lost, True), 2: (lost, True)}

@@ -11,6 +11,7 @@ from ironic.tests.unit.objects import utils as objects_utils
 from oslo_utils import uuidutils
 
 from tests.unit import base
+from tests.unit import host_cloud_fixture
 
 MAC = '20:57:f8:00:00:01'
 
@@ -311,6 +312,27 @@ class TenantTestCase(NetworkTestCase):
         self.set_driver_info(provisioning_network=network['id'].upper())
         self.call('add_provisioning_network')
         self.assertEqual(['provision'], self.networks())
+
+    def test_vif_of_others_is_refused(self):
+        for values, says in (
+                ({'device_id': 'f00d', 'device_owner': 'compute:nova'},
+                 'compute:nova of f00d'),
+                ({'device_id': 'f00d',
+                  'device_owner': 'network:router_interface'},
+                 'network:router_interface of f00d'),
+                ({'project_id': 'b' * 32}, 'not of the project')):
+            vif = self.make_vif(**values)
+            self.host_cloud.forget_requests()
+            error = self.assertRaises(exception.NetworkError, self.call,
+                                      'vif_attach', {'id': vif})
+            self.assert_says(error, self.node.uuid, vif, says)
+            self.assertEqual([], self.call('vif_list'))
+            self.assertFalse([each for each in self.host_cloud.requests
+                              if each.startswith('PUT ')])
+        own = self.make_vif(device_id=self.server.id,
+                            device_owner='compute:nova',
+                            project_id=host_cloud_fixture.PROJECT_ID)
+        self.call('vif_attach', {'id': own})
 
     def test_address_that_a_member_may_not_change_is_told(self):
         vif = self.make_vif()

@@ -225,6 +225,12 @@ class EnrollTestCase(EnrollServersTestCase):
             'Ironic has another node "machine-0" (node-0)',
             'MAC address 52:54:00:00:00:01 is that of a port of node node-0'))
 
+    def test_tags_take_nodes(self):
+        self.assertEqual(1, self.run_command('machine-0', '--tag-servers',
+                                             '-o', '/nowhere/nodes.json'))
+        self.assertIn('--tag-servers takes the UUIDs that Ironic gives',
+                      self.err)
+
     def test_goes_on_after_an_interruption(self):
         self.ironic.faults = {2: (KeyboardInterrupt(), False)}
         self.assertEqual(1, self.run_command('machine-0', *ENDPOINT))
