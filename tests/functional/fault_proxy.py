@@ -9,6 +9,7 @@ the n-th request of a kind. Nothing of the driver is replaced or patched.
 
 import dataclasses
 import email.utils
+import gzip
 import http.client
 from http import server as http_server
 import json
@@ -35,6 +36,10 @@ STEPS = {
 _HOP_BY_HOP = {'connection', 'keep-alive', 'proxy-authenticate',
                'proxy-authorization', 'te', 'trailer', 'transfer-encoding',
                'upgrade', 'content-length'}
+
+# Bytes that an answer without an end has at the most, and a bomb unpacked.
+ENDLESS = 256 * 2 ** 20
+_CHUNK = bytes(2 ** 16)
 
 HTML = (b'<html><head><title>Maintenance</title></head>'
         b'<body><h1>Back soon</h1></body></html>')
@@ -121,6 +126,17 @@ class Exchange:
             # The other side was quicker.
             pass
 
+    def stream(self, chunks, seconds=0.0, **headers):
+        """Answer with chunks, so many seconds apart, while they are read."""
+        self.handler.send_response_only(200)
+        for name, value in headers.items():
+            self.handler.send_header(name.replace('_', '-'), value)
+        self.handler.end_headers()
+        for chunk in chunks:
+            self.handler.wfile.write(chunk)
+            self.proxy.pause(seconds)
+        self.cut()
+
     def status(self, status, **headers):
         """Answer with an error as Nova does."""
         self.send(Answer.of(status, json.dumps({'fault': {
@@ -186,6 +202,33 @@ def _truncated(exchange):
     exchange.send(exchange.forward(), of_body=0.5)
 
 
+def _trickling(exchange):
+    """Answer so slowly that no single read takes too long."""
+    seconds = exchange.proxy.patience / 10
+    exchange.stream([b'{', *[b' '] * 100], seconds, Content_Length='101')
+
+
+def _endless(exchange):
+    exchange.stream(_CHUNK for _ in range(ENDLESS // len(_CHUNK)))
+
+
+def _compressed(exchange):
+    answer = exchange.forward()
+    exchange.send(Answer(
+        answer.status, [*answer.headers, ('Content-Encoding', 'gzip')],
+        gzip.compress(answer.body)) if answer.body else answer)
+
+
+def bomb():
+    """Return ENDLESS bytes as gzip packs them, about a thousandth."""
+    part = bytes(2 ** 20)
+    return gzip.compress(part) * (ENDLESS // len(part))
+
+
+def _bomb(exchange):
+    exchange.send(Answer.of(200, bomb(), Content_Encoding='gzip'))
+
+
 def _wrong_types(exchange):
     answer = (exchange.forward() if exchange.handler.command == 'GET'
               else Answer.of(200, b'{}'))
@@ -229,6 +272,10 @@ def _away_for_good(exchange):
 
 
 FAULTS = {
+    '300': _status(300),
+    '300 of a proxy': _page(300),
+    '400': _status(400),
+    '400 of a proxy': _page(400),
     '401': _status(401),
     '403': _status(403),
     '403 of a proxy': _page(403),
@@ -236,7 +283,11 @@ FAULTS = {
     '404 of a proxy': _page(404),
     '405': _status(405),
     '405 of a proxy': _page(405),
+    '406': _status(406),
+    '406 of a proxy': _page(406),
     '409': _status(409),
+    '413': _status(413),
+    '413 of a proxy': _page(413),
     '429': _status(429),
     '429, come back in seconds': _status(429, Retry_After='1'),
     '429, come back at a date': _retry_at_date,
@@ -266,6 +317,10 @@ FAULTS = {
     'missing keys': _in_form(b'{}', 'application/json'),
     'wrong types': _wrong_types,
     'truncated': _truncated,
+    'trickling': _trickling,
+    'endless': _endless,
+    'compressed': _compressed,
+    'bomb': _bomb,
     'away': _away,
     'away for good': _away_for_good,
 }
