@@ -9,6 +9,7 @@ import contextlib
 import time
 
 from ironic.common import exception
+from ironic.common import faults
 
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
@@ -41,8 +42,9 @@ def host_cloud(node, validating=False,
     info = driver_info.parse(node)
     with translated(info, validating, failure), (
             validation(node) if validating else contextlib.nullcontext()):
-        # Who validates may have mended what was wrong.
-        if not validating:
+        # Who validates may have mended what was wrong, unless Ironic does, for
+        # one node after the other (``_power_failure_recovery``).
+        if not validating or node.fault == faults.POWER_FAILURE:
             cloud.require_answering(info.credentials)
         yield info, cloud.get(info.credentials)
 

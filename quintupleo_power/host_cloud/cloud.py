@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host clouds that nodes name, one object for each."""
 
+from collections import abc
+import contextlib
 import threading
 import time
 
@@ -33,6 +35,9 @@ UNREACHABLE_AGE = 60.0
 # one that took long does, or refused credentials: others may be asked again.
 FAILURE_AGE = 30.0
 LONG = 3.0
+# Seconds that a look waits for a place beside others, longer than the longest
+# one of the last hour has taken.
+PLACE_TIMEOUT = 2.0
 
 # By credentials. A cloud that no node has named for an hour is dropped: the
 # credentials of its nodes were replaced or the nodes are gone.
@@ -40,6 +45,10 @@ _clouds = cache.Cache(3600.0)
 _making = threading.Lock()
 # The error of some credentials, and when they may be tried again.
 _failures = cache.Cache(3600.0)
+# How many look at the servers of some credentials, and the longest look.
+_places = threading.Condition()
+_lookers: dict[connection.Credentials, int] = {}
+_longest_looks = cache.Cache(3600.0)
 
 
 def get(credentials: connection.Credentials) -> 'HostCloud':
@@ -75,6 +84,46 @@ def require_answering(credentials: connection.Credentials) -> None:
                            error.retry_after)
     repeated.is_repeated = True
     raise repeated
+
+
+@contextlib.contextmanager
+def looking(credentials: connection.Credentials,
+            places: int) -> abc.Iterator[None]:
+    """Look at servers, at most so many at once with the same credentials.
+
+    A cloud that says nothing would keep all workers of power sync.
+
+    :raises: CloudUnreachable if those who have the places get no answer.
+    """
+    timeout = PLACE_TIMEOUT + (_longest_looks.get(credentials) or 0.0)
+    with _places:
+        if not _places.wait_for(
+                lambda: _lookers.get(credentials, 0) < places, timeout):
+            raise _no_answer(credentials, timeout)
+        _lookers[credentials] = _lookers.get(credentials, 0) + 1
+    begun = time.monotonic()
+    try:
+        yield
+        took = time.monotonic() - begun
+        if took > (_longest_looks.get(credentials) or 0.0):
+            _longest_looks.put(credentials, took)
+    finally:
+        with _places:
+            _lookers[credentials] -= 1
+            if not _lookers[credentials]:
+                del _lookers[credentials]
+            _places.notify_all()
+
+
+def _no_answer(credentials, seconds):
+    """Return the error for a cloud that others wait for, which now counts."""
+    error = errors.CloudUnreachable(
+        f'The host cloud has not answered for {seconds:.0f} s to others that '
+        'look at servers with the same credentials')
+    with _making:
+        _failures.put(credentials, (error, time.monotonic() + FAILURE_AGE))
+    error.is_repeated = True
+    return error
 
 
 def answered(credentials: connection.Credentials) -> None:

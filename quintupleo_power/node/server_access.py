@@ -52,8 +52,11 @@ def look(node: objects.Node, info: driver_info.DriverInfo,
     :param cached: whether it may be as of a few seconds ago.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
-    server = (host.servers.get_cached if cached
-              else host.servers.get)(info.server)
+    # Of the workers of power sync, some are left for other clouds.
+    places = max(1, CONF.conductor.sync_power_state_workers // 2)
+    with cloud.looking(info.credentials, places):
+        server = (host.servers.get_cached if cached
+                  else host.servers.get)(info.server)
     _require_metadata(node, server)
     return server
 

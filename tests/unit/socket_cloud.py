@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stand-in for a host cloud behind real sockets."""
 
+import contextlib
+import datetime
 from http import server as http_server
 import io
 import threading
@@ -79,7 +81,9 @@ def _handler(cloud, inside):
             if status != 204:
                 self.send_header('Content-Length', str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            # Nobody may wait for it any more.
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(content)
 
         do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _exchange
 
@@ -87,3 +91,36 @@ def _handler(cloud, inside):
             """Write nothing."""
 
     return Handler
+
+
+class _Clock(host_cloud_fixture.Clock):
+    """The time of this machine."""
+
+    def moment(self):
+        """Return the moment as the host cloud's clock shows it."""
+        return datetime.datetime.now(datetime.timezone.utc)
+
+
+class SilentHostCloud(SocketHostCloud):
+    """A host cloud on this machine's time that may stop to answer.
+
+    It goes on to accept connections.
+
+    :ivar answers: an event that is set while it answers.
+    :ivar asked: how many requests came.
+    """
+
+    def _setUp(self):
+        self.answers = threading.Event()
+        self.answers.set()
+        self.asked = 0
+        self._listen()
+        # Before the listeners end, which wait for those that they serve.
+        self.addCleanup(self.answers.set)
+        self.clock = _Clock()
+
+    def exchange(self, *args):
+        """Return an answer, once there are any."""
+        self.asked += 1
+        self.answers.wait()
+        return super().exchange(*args)
