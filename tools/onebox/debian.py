@@ -56,7 +56,11 @@ pivot_root . mnt
 umount --lazy mnt
 cd "$3"
 shift 3
-exec "$@"
+# The shell stays, as the first process of the namespace: libvirt waits until
+# somebody has collected the programs that it has ended.
+code=0
+"$@" || code=$?
+exit $code
 '''
 
 
