@@ -21,7 +21,7 @@ import uuid
 # It chooses what threads are, before anything else of Ironic does.
 import ironic.tests.unit  # noqa: F401
 # isort: split
-from ironic.common import config as ironic_config
+from ironic.common import config as ironic_config  # noqa: H306
 from ironic.common import context as ironic_context
 from ironic.common import states
 from ironic.conductor import manager as conductor_manager
