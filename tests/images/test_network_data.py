@@ -43,7 +43,8 @@ NETWORK_DATA = {'links': LINKS, 'networks': NETWORKS,
                 'services': [{'type': 'dns', 'address': '192.0.2.2'}]}
 # The fifth card is in no network data, and QEMU answers its DHCP.
 CARDS = [argument for n in (1, 2, 3, 4, 5) for argument in (
-    '-netdev', f'hubport,hubid={n},id=net{n}' if n < 5 else 'user,id=net5',
+    '-netdev',
+    f'hubport,hubid={n},id=net{n}' if n < 5 else 'user,ipv6=off,id=net5',
     '-device', f'virtio-net-pci,netdev=net{n},romfile=,mac={MAC % n}')]
 STATE = '''\
 ip -o address
