@@ -37,6 +37,10 @@ class Requests:
         self.microversion = compute.microversion
         self.post = compute.post
 
+    @property
+    def token_clock_ahead(self):
+        return self._compute.token_clock_ahead
+
     def get(self, path, *args, **query):
         self.reads.append((path, *query))
         return self._compute.get(path, *args, **query)
