@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agent and deployed system apply network data, without any DHCP."""
+"""The agent applies network data, without any DHCP."""
 
 import json
 import os
-import re
 import subprocess
 import uuid
-
-import pytest
 
 from tests.images import machine
 
 KERNEL = os.path.join(machine.IMAGES_DIR, 'agent.kernel')
 RAMDISK = os.path.join(machine.IMAGES_DIR, 'agent.ramdisk')
-DISK = os.path.join(machine.IMAGES_DIR, 'debian.raw')
 MAC = '52:54:00:00:00:0%d'
 LINKS = [
     *({'id': f'eth{n}', 'type': 'phy', 'ethernet_mac_address': MAC % n}
@@ -61,37 +57,12 @@ EXPECTED = (
     r'bond0\.102 +inet6 2001:db8:1::5/48 ',
     r'bond0\.102@bond0: .* mtu 1400 ', r'bond mode active-backup ',
     r'bond_slave ', r'inet 10\.0\.2\.15/24 ', r'nameserver 192\.0\.2\.2')
-KEYS = r'\nssh-ed25519 AAAA of-the-instance\nthat is all, host %s'
-META_DATA = {'uuid': str(uuid.uuid4()), 'name': 'node-0',
-             'public_keys': {'one': 'ssh-ed25519 AAAA of-the-instance'}}
 # Of the server that plays the machine.
 FOREIGN = {
     'meta_data.json': json.dumps({
         'uuid': str(uuid.uuid4()), 'hostname': 'foreign',
         'public_keys': {'one': 'ssh-ed25519 BBBB of-the-server'}}),
     'user_data': '#!/bin/sh\necho "user data of the server" >/dev/ttyS0\n'}
-# Tells on the next boots what there is, and reboots.
-USER_DATA = f'''#!/bin/sh
-cat >/usr/local/sbin/tell <<'END'
-exec >/dev/ttyS0
-{STATE}
-grep ^ssh /root/.ssh/authorized_keys
-echo "that is all, host $(hostname)"
-END
-cat >/etc/systemd/system/tell.service <<'END'
-[Unit]
-After=quintupleo-up.service
-[Service]
-Type=oneshot
-ExecStart=/bin/sh /usr/local/sbin/tell
-[Install]
-WantedBy=multi-user.target
-END
-echo 'user data of the instance' >/dev/ttyS0
-systemctl enable tell.service
-systemctl reboot
-'''
-
 
 def make_iso(path, files, publisher='nobody'):
     """Make a CD with OpenStack's files on it.
@@ -158,64 +129,3 @@ def test_agent_applies_the_cd_of_this_boot(tmp_path):
         for text in EXPECTED:
             guest.wait_for(text, 240)
         assert '192.0.2.99' not in guest.console()
-
-
-@pytest.fixture
-def disk(tmp_path):
-    """A disk with a partition for a config drive, as the agent makes one."""
-    path = tmp_path / 'disk'
-    subprocess.run(['cp', '--sparse=always', DISK, path], check=True)
-    os.truncate(path, path.stat().st_size + 128 * 1024 ** 2)
-    subprocess.run(['sgdisk', '--move-second-header', '--new=4:-64M:0',
-                    path], check=True, stdout=subprocess.DEVNULL)
-    return path
-
-
-def write_config_drive(disk, iso):
-    """Write what is on a CD into the disk's partition."""
-    text = subprocess.check_output(['sgdisk', '--info=4', disk], text=True)
-    start = int(text.split('First sector: ')[1].split()[0])
-    with open(disk, 'r+b') as target:
-        target.seek(start * 512)
-        target.write(iso.read_bytes())
-
-
-def with_disk(disk, *drives):
-    """Return QEMU's arguments for a deployed machine."""
-    return ['-m', '1024', *CARDS, *drives, '-drive',
-            f'if=virtio,format=raw,file={disk}']
-
-
-def test_deployed_system_applies_its_own_config_drive_once(tmp_path, disk):
-    write_config_drive(disk, make_iso(tmp_path / 'mine.iso', {
-        'meta_data.json': json.dumps(META_DATA), 'user_data': USER_DATA,
-        'network_data.json': json.dumps(NETWORK_DATA)}))
-    foreign = make_iso(tmp_path / 'foreign.iso', FOREIGN)
-    with machine.Machine(str(tmp_path), 'bios',
-                         with_disk(disk, *cd(foreign, 0))) as guest:
-        guest.wait_for('user data of the instance', 600)
-        guest.wait_for('system is up .hostname node-0', 600)
-        guest.wait_for(KEYS % 'node-0', 240)
-        told = guest.console()
-    for text in EXPECTED:
-        assert re.search(text, told), text
-    assert told.count('user data of the instance') == 1
-    assert 'user data of the server' not in told
-
-
-def test_network_data_of_another_machine_costs_addresses_only(
-        tmp_path, disk):
-    """Host name, keys and user data are applied, and cards ask for DHCP."""
-    of_another = {**NETWORK_DATA, 'links': [
-        {**LINKS[0], 'ethernet_mac_address': MAC % 9}, *LINKS[1:]]}
-    drive = make_iso(tmp_path / 'mine.iso', {
-        'meta_data.json': json.dumps({**META_DATA, 'hostname': 'other'}),
-        'user_data': USER_DATA,
-        'network_data.json': json.dumps(of_another)})
-    with machine.Machine(str(tmp_path), 'bios',
-                         with_disk(disk, *cd(drive, 0))) as guest:
-        guest.wait_for('Unable to find a system nic', 600)
-        guest.wait_for('user data of the instance', 600)
-        guest.wait_for('system is up .hostname other', 600)
-        guest.wait_for(r'inet 10\.0\.2\.15/24 ', 240)
-        guest.wait_for(KEYS % 'other', 240)
