@@ -61,7 +61,7 @@ DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
 (a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
 real Nova API with a fake hypervisor) and e2e (real guests). All of them by
-default, in half an hour on two cores. images tries the images in plain
+default, in some 45 minutes on two cores. images tries the images in plain
 QEMU, tempest has Tempest deploy a node of quickstart's, and debian-13 runs
 quickstart and these tests on Debian 13. Installs what it needs, and leaves
 nothing running.
