@@ -160,7 +160,7 @@ def memory():
 
 def forget():
     """Forget all clouds, as a conductor that has just started."""
-    for cache in cloud._clouds, cloud._failures, cloud._longest_looks:
+    for cache in cloud._clouds, cloud._failures, cloud._longest_readings:
         cache.clear()
 
 

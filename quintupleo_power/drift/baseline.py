@@ -111,7 +111,7 @@ def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
         node = objects.Node.get_by_uuid(task.context, node.uuid)
         if task.shared and node.reservation:
             return None
-        return find_in(node, host, server_access.look(
+        return find_in(node, host, server_access.get_read_only(
             node, info, host, cached=False))
     except errors.PASSING as exc:
         LOG.debug('What was done to server %(server)s of node %(node)s '

@@ -41,7 +41,7 @@ class Plugin:
     share its failure, and do not repeat it one after the other.
 
     :ivar clock_ahead: seconds that the identity service's clock is ahead of
-        this machine's, by its last token; None if there is none.
+        this machine's, by its last token; None before the first one.
     """
 
     def __init__(self, wrapped: plugin.BaseAuthPlugin):

@@ -35,9 +35,9 @@ UNREACHABLE_AGE = 60.0
 # one that took long does, or refused credentials: others may be asked again.
 FAILURE_AGE = 30.0
 LONG = 3.0
-# Seconds that a look waits for a place beside others, longer than the longest
-# one of the last hour has taken.
-PLACE_TIMEOUT = 2.0
+# Seconds that a reader waits for others to end, longer than the longest
+# reading of the last hour has taken.
+READER_TIMEOUT = 2.0
 
 # By credentials. A cloud that no node has named for an hour is dropped: the
 # credentials of its nodes were replaced or the nodes are gone.
@@ -45,10 +45,10 @@ _clouds = cache.Cache(3600.0)
 _making = threading.Lock()
 # The error of some credentials, and when they may be tried again.
 _failures = cache.Cache(3600.0)
-# How many look at the servers of some credentials, and the longest look.
-_places = threading.Condition()
-_lookers: dict[connection.Credentials, int] = {}
-_longest_looks = cache.Cache(3600.0)
+# By credentials: how many read servers, and how long the longest reading took.
+_reading_ended = threading.Condition()
+_readers: dict[connection.Credentials, int] = {}
+_longest_readings = cache.Cache(3600.0)
 
 
 def get(credentials: connection.Credentials) -> 'HostCloud':
@@ -87,39 +87,39 @@ def require_answering(credentials: connection.Credentials) -> None:
 
 
 @contextlib.contextmanager
-def looking(credentials: connection.Credentials,
-            places: int) -> abc.Iterator[None]:
-    """Look at servers, at most so many at once with the same credentials.
+def limit_readers(credentials: connection.Credentials,
+                  limit: int) -> abc.Iterator[None]:
+    """Let at most so many threads read servers with the same credentials.
 
     A cloud that says nothing would keep all workers of power sync.
 
-    :raises: CloudUnreachable if those who have the places get no answer.
+    :raises: CloudUnreachable if the threads that read get no answer.
     """
-    timeout = PLACE_TIMEOUT + (_longest_looks.get(credentials) or 0.0)
-    with _places:
-        if not _places.wait_for(
-                lambda: _lookers.get(credentials, 0) < places, timeout):
+    timeout = READER_TIMEOUT + (_longest_readings.get(credentials) or 0.0)
+    with _reading_ended:
+        if not _reading_ended.wait_for(
+                lambda: _readers.get(credentials, 0) < limit, timeout):
             raise _no_answer(credentials, timeout)
-        _lookers[credentials] = _lookers.get(credentials, 0) + 1
+        _readers[credentials] = _readers.get(credentials, 0) + 1
     begun = time.monotonic()
     try:
         yield
         took = time.monotonic() - begun
-        if took > (_longest_looks.get(credentials) or 0.0):
-            _longest_looks.put(credentials, took)
+        if took > (_longest_readings.get(credentials) or 0.0):
+            _longest_readings.put(credentials, took)
     finally:
-        with _places:
-            _lookers[credentials] -= 1
-            if not _lookers[credentials]:
-                del _lookers[credentials]
-            _places.notify_all()
+        with _reading_ended:
+            _readers[credentials] -= 1
+            if not _readers[credentials]:
+                del _readers[credentials]
+            _reading_ended.notify_all()
 
 
 def _no_answer(credentials, seconds):
     """Return the error for a cloud that others wait for, which now counts."""
     error = errors.CloudUnreachable(
         f'The host cloud has not answered for {seconds:.0f} s to others that '
-        'look at servers with the same credentials')
+        'read servers with the same credentials')
     with _making:
         _failures.put(credentials, (error, time.monotonic() + FAILURE_AGE))
     error.is_repeated = True

@@ -20,7 +20,7 @@ def mac(text: str) -> str:
 def address(text: str) -> str:
     """Return an IP address in its usual form, without a length of a prefix.
 
-    What is none is returned as it is.
+    Another text is returned as it is.
     """
     try:
         return str(ipaddress.ip_interface(text).ip)

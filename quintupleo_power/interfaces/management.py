@@ -157,7 +157,7 @@ class QuintupleoManagement(base.ManagementInterface):
         # Power sync asks right after the power state, whose reading serves.
         with exceptions.host_cloud(task.node) as (info, host):
             return host.capabilities.boot_mode(
-                server_access.look(task.node, info, host))
+                server_access.get_read_only(task.node, info, host))
 
     @METRICS.timer('QuintupleoManagement.set_boot_mode')
     @task_manager.require_exclusive_lock
@@ -184,7 +184,7 @@ class QuintupleoManagement(base.ManagementInterface):
         # Power sync asks right after the power state, whose reading serves.
         with exceptions.host_cloud(task.node) as (info, host):
             state = host.capabilities.secure_boot(
-                server_access.look(task.node, info, host))
+                server_access.get_read_only(task.node, info, host))
         if state is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_secure_boot_state')
@@ -268,9 +268,9 @@ class QuintupleoManagement(base.ManagementInterface):
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_node_health')
         with exceptions.host_cloud(task.node) as (info, host):
-            server = server_access.look(task.node, info, host)
+            server = server_access.get_read_only(task.node, info, host)
             if server.state.vm_state == 'error':
-                server = server_access.look(task.node, info, host,
+                server = server_access.get_read_only(task.node, info, host,
                                             cached=False)
             difference = baseline.find(task, info, host, server)
         if (difference and difference.kind.severe) or (

@@ -67,9 +67,7 @@ class QuintupleoPower(base.PowerInterface):
         """
         _require_wipe(task)
         with exceptions.host_cloud(task.node, validating=True) as (info, host):
-            server = server_access.get(task.node, info, host)
-            # Where two have used it, too.
-            server_access.require_unshared(task.node, server)
+            server = server_access.get(task.node, info, host, compare=True)
             _require_usable(task, info, host, server)
 
     @METRICS.timer('QuintupleoPower.get_power_state')
@@ -282,11 +280,11 @@ def _read_for_sync(node, info, host):
     Many nodes share a reading, which may be older than what was done since:
     a change is reported after another reading only.
     """
-    server = server_access.look(node, info, host)
+    server = server_access.get_read_only(node, info, host)
     is_on = transitions.is_on(server.state)
     known = node.power_state
     if is_on is None or known and is_on is not (known == states.POWER_ON):
-        return server_access.look(node, info, host, cached=False)
+        return server_access.get_read_only(node, info, host, cached=False)
     return server
 
 

@@ -19,11 +19,12 @@ def check(node: 'objects.Node') -> None:
     """Raise InvalidParameterValue if network_data cannot be applied."""
     found = node.network_data or {}
     links = found.get('links') or ()
-    for fault in (*_faults_of_links(links),
-                  *_faults_of_networks(found.get('networks') or (),
-                                       {link.get('id') for link in links})):
+    faults = [*_faults_of_links(links),
+              *_faults_of_networks(found.get('networks') or (),
+                                   {link.get('id') for link in links})]
+    if faults:
         raise exception.InvalidParameterValue(
-            f'Node {node.uuid}: network_data cannot be applied: {fault}')
+            f'Node {node.uuid}: network_data cannot be applied: {faults[0]}')
 
 
 def _faults_of_links(links: abc.Sequence[dict]) -> abc.Iterator[str]:

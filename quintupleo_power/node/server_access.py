@@ -28,52 +28,52 @@ _CLOUD = ('quintupleo_cloud', 'quintupleo_auth_url', 'quintupleo_region_name',
 
 
 def get(node: objects.Node, info: driver_info.DriverInfo,
-        host: cloud.HostCloud) -> servers.Server:
+        host: cloud.HostCloud, compare: bool = False) -> servers.Server:
     """Return a node's server as a reading shows it that begins now.
 
-    Nodes are not looked through for one whose own request was done with that
-    server before, and of which Ironic's database keeps that.
+    A node whose last request was of that server is not compared with other
+    nodes, for which Ironic's database is read.
 
+    :param compare: whether to compare it all the same.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
     server = host.servers.get(info.server)
     _require_metadata(node, server)
-    if _used(node.driver_internal_info) != server.id:
-        require_unshared(node, server)
+    if compare or _used(node.driver_internal_info) != server.id:
+        _require_unshared(node, server)
     return server
 
 
-def look(node: objects.Node, info: driver_info.DriverInfo,
-         host: cloud.HostCloud, cached: bool = True) -> servers.Server:
-    """Return a node's server for what changes nothing and gives nothing away.
+def get_read_only(node: objects.Node, info: driver_info.DriverInfo,
+                  host: cloud.HostCloud,
+                  cached: bool = True) -> servers.Server:
+    """Return a node's server for what changes nothing and shows no secret.
 
-    Other nodes are not looked through, which power sync would for each node.
+    The node is not compared with others: power sync would do so for each.
 
     :param cached: whether it may be as of a few seconds ago.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
-    # Of the workers of power sync, some are left for other clouds.
-    places = max(1, CONF.conductor.sync_power_state_workers // 2)
-    with cloud.looking(info.credentials, places):
+    # The other workers of power sync are left to other clouds.
+    limit = max(1, CONF.conductor.sync_power_state_workers // 2)
+    with cloud.limit_readers(info.credentials, limit):
         server = (host.servers.get_cached if cached
                   else host.servers.get)(info.server)
     _require_metadata(node, server)
     return server
 
 
-def require_unshared(node: objects.Node, server: servers.Server) -> None:
+def _require_unshared(node, server):
     """Require that no other node of this Ironic has a node's server.
 
-    Of several that name it, it is that of the only one whose request was done
-    with it. Nodes are read from Ironic's database, all of the hardware type.
-
-    :raises: Refused if another one has it.
+    Of several nodes that name it, it is that of the only one whose last
+    request was of it.
     """
     if CONF[GROUP].allow_shared_servers:
         return
     is_used = _used(node.driver_internal_info) == server.id
-    for uuid, kept in _others(node, server):
-        if not is_used or _used(kept) == server.id:
+    for uuid, internal in _others(node, server):
+        if not is_used or _used(internal) == server.id:
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) is that of node {uuid}, '
                 'too: set driver_info/quintupleo_server of one of the two to '
@@ -95,26 +95,28 @@ def _require_metadata(node, server):
 
 def _others(node, server) -> abc.Iterator[tuple[str, dict | None]]:
     """Yield (UUID, driver_internal_info) of other nodes that name a server."""
-    for uuid, found, kept in db_api.get_instance().get_nodeinfo_list(
+    for uuid, info, internal in db_api.get_instance().get_nodeinfo_list(
             columns=['uuid', 'driver_info', 'driver_internal_info'],
             filters={'driver': node.driver}):
-        if uuid != node.uuid and _names(found or {}, kept, node, server):
-            yield uuid, kept
+        if uuid != node.uuid and _names(info or {}, internal, node,
+                                        server):
+            yield uuid, internal
 
 
-def _names(found, kept, node, server):
+def _names(info, internal, node, server):
     """Return whether driver_info of another node names a node's server."""
-    value = found.get('quintupleo_server')
+    value = info.get('quintupleo_server')
     if not isinstance(value, str):
         return False
     value = value.strip()
     if uuidutils.is_uuid_like(value):
         return servers.same_id(value, server.id)
-    # What a name is of shows only where a request was done with it.
-    return _used(kept) == server.id or value == server.name and all(
-        found.get(key) == node.driver_info.get(key) for key in _CLOUD)
+    # Which server a name is of shows only after a request.
+    return _used(internal) == server.id or value == server.name and all(
+        info.get(key) == node.driver_info.get(key) for key in _CLOUD)
 
 
-def _used(kept):
+def _used(driver_internal_info):
     """Return the UUID of the server that a node's last request was of."""
-    return ((kept or {}).get(internal_info.BASELINE) or {}).get('server')
+    baseline = (driver_internal_info or {}).get(internal_info.BASELINE)
+    return (baseline or {}).get('server')

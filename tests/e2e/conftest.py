@@ -11,18 +11,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 from onebox import progress  # noqa: E402
 from onebox import quickstart  # noqa: E402
 from tests.e2e import lives as machine_lives  # noqa: E402
-from tests.e2e import neighbours  # noqa: E402
+from tests.e2e import users_daemons  # noqa: E402
 
 
 @pytest.fixture(scope='session')
-def user(tmp_path_factory):
+def users_own(tmp_path_factory):
     """Have a guest and daemons of the user's, which must stay as they are."""
-    with neighbours.kept(tmp_path_factory.mktemp('neighbours')) as found:
-        yield found
+    with users_daemons.kept(tmp_path_factory.mktemp('user')):
+        yield
 
 
 @pytest.fixture(scope='session')
-def lab(user):
+def lab(users_own):
     """Bring cloud, servers and Ironic up, and down again at the end."""
     with quickstart.for_tests(
             progress.Progress('end-to-end tests'), machines=(),

@@ -67,7 +67,7 @@ class DriverTestCase(base.DbTestCase):
         """Drop cached clouds, as a new process has none."""
         cloud._clouds.clear()
         cloud._failures.clear()
-        cloud._longest_looks.clear()
+        cloud._longest_readings.clear()
 
     def set_driver_info(self, **values):
         """Change driver_info; None removes a key."""

@@ -428,7 +428,7 @@ class Tests:
                                 self._logs / 'packages.log')
         built = images.Images(self._cache, self._logs)
         for title in ('iPXE rescue image', 'iPXE network-first image',
-                      'agent ramdisk', 'Debian disk image'):
+                      'agent ramdisk'):
             built.build(title)
 
     def _packages(self):

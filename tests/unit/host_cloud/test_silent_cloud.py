@@ -97,7 +97,7 @@ clouds:
         self.host_cloud.answers.clear()
         for found, took in self.run_pass():
             self.assertEqual(states.POWER_ON, found)
-            self.assertLess(took, cloud.PLACE_TIMEOUT + 2)
+            self.assertLess(took, cloud.READER_TIMEOUT + 2)
         # Half of the workers wait for the whole timeout, the others do not.
         said = [found for found, _ in self.took.values()
                 if found != states.POWER_ON]

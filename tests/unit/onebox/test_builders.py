@@ -41,7 +41,7 @@ def shell(tmp_path):
         path.chmod(0o755)
     subprocess.run(['dpkg-deb', '--build', content, tmp_path / 'a.deb'],
                    check=True, capture_output=True)
-    (tmp_path / 'work').mkdir()
+    (tmp_path / 'build').mkdir()
     (tmp_path / 'targets').touch()
 
     def run(lines, **variables):
@@ -50,7 +50,7 @@ def shell(tmp_path):
              TOOLS / 'images' / 'common.sh'],
             capture_output=True, text=True, env={
                 'PATH': f'{programs}:{os.environ["PATH"]}',
-                'WORK': str(tmp_path / 'work'),
+                'WORK': str(tmp_path / 'build'),
                 'DEB': str(tmp_path / 'a.deb'),
                 'TARGETS': str(tmp_path / 'targets'),
                 'ASKED': str(tmp_path / 'asked'), **variables})
@@ -63,7 +63,7 @@ def test_packages_are_unpacked_and_used(shell, tmp_path):
                  'file_of /usr/lib/a-file; file_of /usr/lib/installed')
     assert not said.returncode, said.stderr
     assert said.stdout.splitlines()[1:] == [
-        'works', f'{tmp_path}/work/packages/usr/lib/a-file',
+        'works', f'{tmp_path}/build/packages/usr/lib/a-file',
         '/usr/lib/installed']
     asked = (tmp_path / 'asked').read_text()
     assert asked.endswith('--download-only install some packages\n')

@@ -8,13 +8,13 @@ Open vSwitch. Both are the machine's own, in Debian's folders.
 import contextlib
 import pathlib
 import re
-import time
+import shutil
 
 from onebox import processes
 from onebox import system
 
 VIRSH = ('virsh', '--connect', 'qemu:///system', '--quiet')
-NAME = 'neighbour'
+NAME = 'users-guest'
 GUEST = f'''
 <domain type='qemu'>
   <name>{NAME}</name>
@@ -31,7 +31,7 @@ SYSCTLS = ('net/ipv4/ip_forward', 'net/ipv6/conf/all/forwarding',
            'net/bridge/bridge-nf-call-ip6tables')
 
 
-class Neighbours:
+class UsersDaemons:
     """The user's daemons and guest.
 
     :param folder: a folder for pid files, logs and the switch's database.
@@ -40,11 +40,12 @@ class Neighbours:
     def __init__(self, folder):
         self._folder = folder
         self._daemons = []
+        self._made = []
 
     def start(self):
         """Start all of it, but what the machine runs already."""
         if not pathlib.Path('/run/libvirt/libvirt-sock').exists():
-            system.make_dir('/run/libvirt')
+            self._made.append(system.make_dir('/run/libvirt'))
             self._start('virtlogd')
             self._start('libvirtd')
         processes.wait_for(
@@ -54,7 +55,7 @@ class Neighbours:
         definition.write_text(GUEST)
         self._virsh('create', str(definition), '--paused')
         if not (OVS / 'db.sock').exists():
-            system.make_dir(OVS)
+            self._made.append(system.make_dir(OVS))
             database = self._folder / 'conf.db'
             system.run(['ovsdb-tool', 'create', database, SCHEMA])
             self._start('ovsdb-server', database,
@@ -68,9 +69,8 @@ class Neighbours:
             self._virsh('destroy', NAME, check=False)
         for daemon in reversed(self._daemons):
             daemon.stop()
-        if self._daemons:
-            for place in ('/run/libvirt', OVS):
-                system.run(['rm', '-rf', place])
+        for place in self._made:
+            shutil.rmtree(place)
 
     def _virsh(self, *words, check=True):
         return system.run([*VIRSH, *words], check=check, timeout=60)
@@ -121,20 +121,19 @@ def _rules():
 
 @contextlib.contextmanager
 def kept(folder):
-    """Have neighbours, and check that all of them are as before at the end.
+    """Have daemons of the user's, and check that they are the same at the end.
 
-    :param folder: see :class:`Neighbours`.
+    :param folder: see :class:`UsersDaemons`.
     """
-    neighbours = Neighbours(folder)
+    daemons = UsersDaemons(folder)
     try:
-        neighbours.start()
-        before = neighbours.state()
-        yield neighbours
-        deadline = time.monotonic() + 10
+        daemons.start()
+        before = daemons.state()
+        yield
         # A device whose program has just ended takes a moment to go.
-        while (after := neighbours.state()) != before and (
-                time.monotonic() < deadline):
-            time.sleep(0.5)
-        assert after == before
+        with contextlib.suppress(system.Error):
+            processes.wait_for(lambda: daemons.state() == before, 10,
+                               "the user's daemons to be as before")
+        assert daemons.state() == before
     finally:
-        neighbours.stop()
+        daemons.stop()
