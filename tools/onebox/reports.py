@@ -26,7 +26,7 @@ class Outcome:
     failed: int
     skipped: int
     seconds: float
-    complaints: tuple = ()
+    complaints: list = dataclasses.field(default_factory=list)
 
     @classmethod
     def read(cls, tier, release, nova_release, report):
@@ -40,15 +40,30 @@ class Outcome:
         skipped = sum('skipped' in tags for tags in cases)
         return cls(tier, release.name, nova_release,
                    len(cases) - failed - skipped, failed, skipped,
-                   float(suite.get('time')), tuple(_complaints(suite)))
+                   float(suite.get('time')), list(_complaints(suite)))
 
 
 def _complaints(suite):
-    """What the failed tests of a report say, a line each."""
+    """What the failed tests of a report say, a line for all that say it."""
+    names = collections.defaultdict(list)
     for case in suite.iter('testcase'):
         for found in (*case.iter('failure'), *case.iter('error')):
             said = ' '.join(found.get('message', '').split())
-            yield f"{case.get('classname')} {case.get('name')}: {said[:500]}"
+            names[said[:500]].append(
+                f"{case.get('classname')} {case.get('name')}")
+    for said, tests in names.items():
+        others = f' and {len(tests) - 1} more' if len(tests) > 1 else ''
+        yield f'{tests[0]}{others}: {said}'
+
+
+def last_errors(logs):
+    """Yield the last error that each log of a folder has, if it has one."""
+    for path in sorted(logs.glob('*.log')):
+        with path.open(errors='replace') as lines:
+            errors = collections.deque(
+                (line for line in lines if ' ERROR ' in line), maxlen=1)
+        for line in errors:
+            yield f'{path.name}: {line.strip()[:500]}'
 
 
 def kept():

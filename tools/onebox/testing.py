@@ -312,8 +312,12 @@ class Tests:
         with lane.shown.stage(title):
             code = self._call([*command, *self._arguments], lane, **variables)
             if report.exists():
-                self.outcomes.append(reports.Outcome.read(
-                    name, release, cloud.nova if cloud else '', report))
+                outcome = reports.Outcome.read(
+                    name, release, cloud.nova if cloud else '', report)
+                if outcome.failed:
+                    outcome.complaints.extend(
+                        reports.last_errors(lane.state / 'logs'))
+                self.outcomes.append(outcome)
             self._require(code == 0 or self._is_empty_choice(code), title)
 
     def _pytest_command(self, venv, key, title):

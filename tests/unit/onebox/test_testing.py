@@ -201,8 +201,28 @@ def test_outcome_tells_what_failed_tests_say(tmp_path):
     outcome = reports.Outcome.read('e2e', releases.NEWEST, '',
                                    tmp_path / 'report.xml')
     assert (outcome.passed, outcome.failed, outcome.skipped) == (1, 1, 1)
-    assert outcome.complaints == (
-        'tests.e2e.test_life test_boot[uefi]: Error: no such host',)
+    assert outcome.complaints == [
+        'tests.e2e.test_life test_boot[uefi]: Error: no such host']
+
+
+def test_what_many_tests_say_is_told_once(tmp_path):
+    failed = ('<testcase classname="life" name="step%d">'
+              '<error message="no volume"/></testcase>')
+    (tmp_path / 'report.xml').write_text(
+        '<testsuites><testsuite time="5">'
+        + ''.join(failed % number for number in range(3))
+        + '</testsuite></testsuites>')
+    outcome = reports.Outcome.read('e2e', releases.NEWEST, '',
+                                   tmp_path / 'report.xml')
+    assert outcome.complaints == ['life step0 and 2 more: no volume']
+
+
+def test_last_error_of_each_log(tmp_path):
+    (tmp_path / 'cinder.log').write_text(
+        '1 ERROR x\n2 INFO y\n3 ERROR no such pool\n4 INFO z\n')
+    (tmp_path / 'nova.log').write_text('1 INFO well\n')
+    assert list(reports.last_errors(tmp_path)) == [
+        'cinder.log: 3 ERROR no such pool']
 
 
 WAITING_TEST = '''
