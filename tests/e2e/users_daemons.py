@@ -134,6 +134,9 @@ def kept(folder):
         with contextlib.suppress(system.Error):
             processes.wait_for(lambda: daemons.state() == before, 10,
                                "the user's daemons to be as before")
-        assert daemons.state() == before
+        after = daemons.state()
+        changed = {name: (before[name], after[name]) for name in before
+                   if before[name] != after[name]}
+        assert not changed, f'before and after: {changed}'
     finally:
         daemons.stop()

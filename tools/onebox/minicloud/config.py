@@ -356,7 +356,6 @@ def cinder(cloud):
             'rbd_ceph_conf': cloud.etc / 'ceph' / 'ceph.conf',
             'rbd_user': 'cinder',
             'rbd_secret_uuid': cloud.values['ceph']['secret'],
-            'rados_connect_timeout': 10,
         },
         'database': storage(cloud, names.VOLUME_DATABASE),
         'keystone_authtoken': token_check(cloud, 'cinder'),

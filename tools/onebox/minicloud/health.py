@@ -83,6 +83,22 @@ def cinder_service(cloud, service):
                for each in listed['services'])
 
 
+def cinder_volume(cloud, service):
+    """cinder-volume is up, and the scheduler has heard of its pool.
+
+    A scheduler that has missed it waits for the next word, a minute at most,
+    and then fails what was asked for.
+    """
+    if not cinder_service(cloud, service):
+        return False
+    try:
+        known = api.admin(cloud).get(
+            'cinder', '/v3/scheduler-stats/get_pools')
+    except api.Failure:
+        return False
+    return bool(known['pools'])
+
+
 # What Neutron's agents ask their server by.
 _NEUTRON_QUEUES = ('q-plugin', 'q-reports-plugin')
 _HAVE_CONSUMERS = '''

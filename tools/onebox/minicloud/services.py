@@ -321,10 +321,10 @@ SERVICES = (
         volumes=True,
         # QEMU's part is in this package too.
         packages=('python3-rados', 'python3-rbd', 'qemu-block-extra'),
-        after=('volume database', 'rabbitmq', 'volume accounts',
-               'volume pool'),
+        # It tells the scheduler of its pool once as it starts.
+        after=('cinder-scheduler', 'volume pool'),
         command=('{bin}/cinder-volume', CINDER),
-        ready=health.cinder_service,
+        ready=health.cinder_volume,
     ),
 )
 
