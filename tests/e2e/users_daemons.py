@@ -108,8 +108,12 @@ def _names(listed):
 
 
 def _mounts():
-    return sorted(line.split()[1] for line in pathlib.Path(
-        '/proc/self/mounts').read_text().splitlines())
+    """Return where things are mounted.
+
+    /run/netns is iproute2's, from a machine's first namespace on.
+    """
+    return sorted({line.split()[1] for line in pathlib.Path(
+        '/proc/self/mounts').read_text().splitlines()} - {'/run/netns'})
 
 
 def _rules():
