@@ -32,29 +32,15 @@ def lab(users_own):
 
 
 @pytest.fixture(scope='session')
-def chosen(lab, request):
-    """The names of the machines whose tests were chosen, by module.
-
-    Their servers, networks and images are made.
-    """
-    found = {}
-    for item in request.session.items:
-        name = item.callspec.params.get('name') if hasattr(
-            item, 'callspec') else None
-        found.setdefault(item.module, {})[name] = None
-    for module, names in found.items():
-        if hasattr(module, 'prepare'):
-            module.prepare(lab, [name for name in names if name])
-    return found
-
-
-@pytest.fixture(scope='session')
-def lives(lab, chosen):
+def lives(lab, request):
     """The lives of the machines whose tests were chosen, from now on."""
     lives = machine_lives.Lives(lab)
-    steps = {name: module.LIVES[name] for module, names in chosen.items()
-             if hasattr(module, 'LIVES') for name in names}
+    modules = {item.callspec.params['name']: item.module
+               for item in request.session.items
+               if hasattr(item.module, 'LIVES')}
     # The longest first, so that none is left to live alone.
-    for name in sorted(steps, key=lambda name: -len(steps[name])):
-        lives.begin(name, steps[name])
+    for name, module in sorted(
+            modules.items(), key=lambda life: -len(life[1].LIVES[life[0]])):
+        lives.begin(name, module.LIVES[name],
+                    getattr(module, 'prepare', None))
     return lives

@@ -46,8 +46,15 @@ class UsersDaemons:
         """Start all of it, but what the machine runs already."""
         if not pathlib.Path('/run/libvirt/libvirt-sock').exists():
             self._made.append(system.make_dir('/run/libvirt'))
-            self._start('virtlogd')
-            self._start('libvirtd')
+            self._start('virtlogd', 'virtlogd')
+            # Where nobody but root may use KVM, libvirtd tries QEMU again
+            # and again if QEMU is not root's.
+            settings = self._folder / 'qemu.conf'
+            settings.write_text('user = "root"\ngroup = "root"\n')
+            self._start('libvirtd', 'unshare', '--mount',
+                        '--propagation=slave', 'sh', '-ec',
+                        'mount --bind "$1" "$2"; exec libvirtd', 'sh',
+                        settings, '/etc/libvirt/qemu.conf')
         processes.wait_for(
             lambda: self._virsh('version', check=False).returncode == 0,
             60, "the machine's libvirt")
@@ -58,9 +65,10 @@ class UsersDaemons:
             self._made.append(system.make_dir(OVS))
             database = self._folder / 'conf.db'
             system.run(['ovsdb-tool', 'create', database, SCHEMA])
-            self._start('ovsdb-server', database,
+            self._start('ovsdb-server', 'ovsdb-server', database,
                         f'--remote=punix:{OVS}/db.sock')
-            self._start('ovs-vswitchd', f'unix:{OVS}/db.sock')
+            self._start('ovs-vswitchd', 'ovs-vswitchd',
+                        f'unix:{OVS}/db.sock')
         system.run(['ovs-vsctl', '--timeout=60', 'init'])
 
     def stop(self):
@@ -75,8 +83,8 @@ class UsersDaemons:
     def _virsh(self, *words, check=True):
         return system.run([*VIRSH, *words], check=check, timeout=60)
 
-    def _start(self, *words):
-        daemon = processes.Daemon(words[0], self._folder, self._folder)
+    def _start(self, name, *words):
+        daemon = processes.Daemon(name, self._folder, self._folder)
         daemon.start(words, {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin'})
         self._daemons.append(daemon)
 
