@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What quickstart makes, with real guests, for the tests of this folder."""
 
+from concurrent import futures
 import pathlib
 import sys
 
@@ -33,14 +34,24 @@ def lab(users_own):
 
 @pytest.fixture(scope='session')
 def lives(lab, request):
-    """The lives of the machines whose tests were chosen, from now on."""
+    """The lives of the machines whose tests were chosen, from now on.
+
+    All servers are made before the first begins.
+    """
+    names = {}
+    for item in request.session.items:
+        name = item.callspec.params.get('name') if hasattr(
+            item, 'callspec') else None
+        names.setdefault(item.module, {})[name] = None
+    with futures.ThreadPoolExecutor() as pool:
+        for made in [pool.submit(module.prepare, lab, [*filter(None, chosen)])
+                     for module, chosen in names.items()
+                     if hasattr(module, 'prepare')]:
+            made.result()
     lives = machine_lives.Lives(lab)
-    modules = {item.callspec.params['name']: item.module
-               for item in request.session.items
-               if hasattr(item.module, 'LIVES')}
+    steps = {name: module.LIVES[name] for module, chosen in names.items()
+             if hasattr(module, 'LIVES') for name in chosen}
     # The longest first, so that none is left to live alone.
-    for name, module in sorted(
-            modules.items(), key=lambda life: -len(life[1].LIVES[life[0]])):
-        lives.begin(name, module.LIVES[name],
-                    getattr(module, 'prepare', None))
+    for name in sorted(steps, key=lambda name: -len(steps[name])):
+        lives.begin(name, steps[name])
     return lives

@@ -66,28 +66,24 @@ class Lives:
         self._lab = lab
         self._ends = {}
         self._slots = threading.Semaphore(AT_ONCE)
-        # Machines share networks and images, which are to be made once.
-        self._preparing = threading.Lock()
 
-    def begin(self, name, steps, prepare=None):
+    def begin(self, name, steps):
         """Start the life of a machine.
 
         :param name: name of the machine.
         :param steps: see :func:`parameters`.
-        :param prepare: function of the lab and a list of names that makes
-            these machines.
         """
         for step in steps:
             self._ends[name, step] = concurrent.futures.Future()
         # A life that a failed test no longer waits for ends with pytest.
-        threading.Thread(target=self._live, args=(name, steps, prepare),
+        threading.Thread(target=self._live, args=(name, steps),
                          name=name, daemon=True).start()
 
     def went_well(self, name, step):
         """Wait for a step's end and raise what it raised."""
         self._ends[name, step].result()
 
-    def _live(self, name, steps, prepare):
+    def _live(self, name, steps):
         with self._slots:
             shown = progress.Progress(name)
             failed = None
@@ -99,9 +95,6 @@ class Lives:
                     continue
                 try:
                     with shown.stage(f'{name}: {step.__name__}') as stage:
-                        if prepare and step == steps[0]:
-                            with self._preparing:
-                                prepare(self._lab, [name])
                         step(self._lab, stage, name)
                 except BaseException as exc:  # noqa: BLE001 the test raises it
                     failed = step.__name__

@@ -86,13 +86,17 @@ class Consoles:
         return processes.wait_for(look, PATIENCE, f'the screen of {name}')
 
 
+def prepare(lab, names):
+    """Make the servers."""
+    machine_lives.make_servers(lab, MACHINES, OTHER)
+
+
 @pytest.fixture(scope='module')
 def consoles(lab, lives, tmp_path_factory):
     """Both machines, switched on; they are found again as they were.
 
     The lives of others go on beside them.
     """
-    machine_lives.make_servers(lab, MACHINES, OTHER)
     found = Consoles(lab, tmp_path_factory.mktemp('screens'))
     for name in OTHER:
         lab.nodes.set_power_state(name, 'power on', 'power on')
