@@ -69,7 +69,7 @@ class UsersDaemons:
                         f'--remote=punix:{OVS}/db.sock')
             self._start('ovs-vswitchd', 'ovs-vswitchd',
                         f'unix:{OVS}/db.sock')
-        system.run(['ovs-vsctl', '--timeout=60', 'init'])
+        system.run(['ovs-vsctl', '--timeout=60', '--retry', 'init'])
 
     def stop(self):
         """End the guest and what was started."""
