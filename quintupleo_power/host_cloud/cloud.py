@@ -32,12 +32,14 @@ GROUP = quintupleo_conf.GROUP
 UNREACHABLE_AGE = 60.0
 
 # Seconds for which one failure speaks for all nodes of the credentials. Only
-# one that took long does, or refused credentials: others may be asked again.
+# one that took long does, refused credentials, or an answer that was too
+# large: others may be asked again.
 FAILURE_AGE = 30.0
 LONG = 3.0
-# Seconds that a reader waits for others to end, longer than the longest
-# reading of the last hour has taken.
+# Seconds that a reader waits for others to end, at least, and for how many
+# times as long as the longest reading of the last hour has taken.
 READER_TIMEOUT = 2.0
+READER_FACTOR = 1.5
 
 # By credentials. A cloud that no node has named for an hour is dropped: the
 # credentials of its nodes were replaced or the nodes are gone.
@@ -95,7 +97,8 @@ def limit_readers(credentials: connection.Credentials,
 
     :raises: CloudUnreachable if the threads that read get no answer.
     """
-    timeout = READER_TIMEOUT + (_longest_readings.get(credentials) or 0.0)
+    timeout = max(READER_TIMEOUT, READER_FACTOR * (
+        _longest_readings.get(credentials) or 0.0))
     with _reading_ended:
         if not _reading_ended.wait_for(
                 lambda: _readers.get(credentials, 0) < limit, timeout):
@@ -147,8 +150,8 @@ def failed(credentials: connection.Credentials,
     if error.is_repeated:
         return
     now = time.monotonic()
-    if (isinstance(error, errors.TokenRefused) or took >= LONG
-            and isinstance(error, errors.CloudUnreachable)):
+    if isinstance(error, (errors.TokenRefused, errors.AnswerTooLarge)) or (
+            took >= LONG and isinstance(error, errors.CloudUnreachable)):
         _failures.put(credentials, (error, now + FAILURE_AGE))
     else:
         _failures.drop(credentials)

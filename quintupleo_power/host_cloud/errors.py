@@ -34,6 +34,10 @@ class CloudUnreachable(HostCloudError):
     """No usable answer came from the host cloud."""
 
 
+class AnswerTooLarge(CloudUnreachable):
+    """An answer was too large to be read: to look at another costs as much."""
+
+
 class AuthenticationFailed(HostCloudError):
     """The host cloud does not accept the credentials."""
 

@@ -19,6 +19,7 @@ from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import time_limit
+from quintupleo_power.host_cloud import transport
 
 NO_MICROVERSION = (0, 0)
 
@@ -247,8 +248,11 @@ class Service:
                   | ks_exceptions.AuthPluginException()):
                 return errors.CloudMisconfigured(
                     f'{self._title} cannot be used: {exc}')
-        return errors.CloudUnreachable(
-            f'{self._title} cannot be reached: {_short(exc)}')
+        kind = (errors.AnswerTooLarge
+                if isinstance(getattr(exc, 'original', None),
+                              transport.TooLarge)
+                else errors.CloudUnreachable)
+        return kind(f'{self._title} cannot be reached: {_short(exc)}')
 
     def _not_accepted(self, reason, url=None):
         kind = (errors.TokenRefused if str(url).endswith('/auth/tokens')

@@ -19,6 +19,7 @@ from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import transport
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 
@@ -29,14 +30,18 @@ class HangingHostCloud(host_cloud_fixture.FakeHostCloud):
     """A host cloud that lets requests wait until they time out.
 
     :ivar hangs: regular expression of the URLs, None for none.
+    :ivar bombs: whether what Nova shows of servers is too large to be read.
     :ivar asked: how many requests came.
     """
 
     hangs = None
+    bombs = False
     asked = 0
 
     def _answer(self, request, context):
         self.asked += 1
+        if self.bombs and 'servers' in request.url:
+            raise transport.TooLarge('its answer has too many bytes')
         if self.hangs and self.hangs in request.url:
             self.clock.now += TIMEOUT
             raise requests.exceptions.ReadTimeout('too slow')
@@ -109,6 +114,15 @@ class DeadCloudTestCase(base.DriverTestCase):
         self.read(self.node.uuid)
         self.host_cloud.stop_failing()
         self.assertEqual(states.POWER_ON, self.read(self.node.uuid))
+
+    def test_answer_that_is_too_large_speaks_for_all(self):
+        nodes = self.make_nodes(40)
+        self.host_cloud.bombs = True
+        self.read(nodes[0])
+        asked = self.host_cloud.asked
+        for node in nodes[1:]:
+            self.assertIn('too many bytes', self.read(node))
+        self.assertEqual(asked, self.host_cloud.asked)
 
     def test_other_credentials_are_asked(self):
         self.host_cloud.hangs = 'servers'
