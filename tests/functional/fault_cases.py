@@ -171,22 +171,28 @@ class Outcome:
 
 
 class Machine:
-    """A server, its node and a proxy of its own before the cloud."""
+    """A server, its node and a proxy before the cloud.
 
-    def __init__(self, deployment, name):
+    :param neighbour: a machine whose proxy and credentials it shares; without
+        one it has its own.
+    """
+
+    def __init__(self, deployment, name, neighbour=None):
         self._compute = deployment.cloud.compute
         # To put a server into ERROR is an administrator's right.
         self._administrator = deployment.admin.compute
         self._image = deployment.cloud.image.find_image(
             'quintupleo-rescue-bios', ignore_missing=False).id
-        self.name = name
-        self.proxy = fault_proxy.FaultProxy(
+        self.name = neighbour.name if neighbour else name
+        self._has_own_proxy = neighbour is None
+        self.proxy = neighbour.proxy if neighbour else fault_proxy.FaultProxy(
             _upstreams(deployment.cloud), PATIENCE)
         self.server = deployment.server(name=name).id
         self.node = None
 
     def close(self):
-        self.proxy.close()
+        if self._has_own_proxy:
+            self.proxy.close()
         self._compute.delete_server(self.server)
 
     def entry(self, original):
@@ -396,14 +402,21 @@ def _wrong_success(sequence, server, done):
     return None
 
 
-def _wrong_failure(machine, sequence, error, done):
+def unclear(machine, error):
+    """Return why an error is none that an operator can use, or None."""
     text = str(error)
     if not isinstance(error, exception.IronicException):
         return f'{type(error).__name__} is no exception of Ironic: {text}'
     if machine.node_uuid not in text or '\n' in text or 'Traceback' in text:
         return f'no clear sentence: {text}'
+    return None
+
+
+def _wrong_failure(machine, sequence, error, done):
+    if wrong := unclear(machine, error):
+        return wrong
     if done != sequence.actions[:len(done)]:
-        return f'failure ({text}), and Nova did {done}'
+        return f'failure ({error}), and Nova did {done}'
     return None
 
 
@@ -450,6 +463,8 @@ def conductor(folder):
         migration.create_schema()
         objects.register_all()
         driver_factory.HardwareTypesFactory()
+        objects.Conductor.register(ironic_context.get_admin_context(),
+                                   'faults', ['quintupleo'], '')
         yield
     finally:
         forget_database()
@@ -457,8 +472,11 @@ def conductor(folder):
 
 
 @contextlib.contextmanager
-def machines(deployment, folder, count):
-    """Make machines, each behind a proxy."""
+def machines(deployment, folder, count, together=False):
+    """Make machines behind proxies.
+
+    :param together: whether all share one proxy and its credentials.
+    """
     original = yaml.safe_load(
         (deployment.ironic.state / 'clouds.yaml').read_text())['clouds']
     made = []
@@ -467,7 +485,8 @@ def machines(deployment, folder, count):
     try:
         for number in range(count):
             made.append(Machine(
-                deployment, f'faults-{uuid.uuid4().hex[:6]}-{number}'))
+                deployment, f'faults-{uuid.uuid4().hex[:6]}-{number}',
+                made[0] if together and made else None))
         path.write_text(yaml.safe_dump({'clouds': {
             machine.name: machine.entry(original['minicloud'])
             for machine in made}}))

@@ -31,6 +31,9 @@ STEPS = {
     'record': ('compute', 'GET', r'/os-instance-actions/.+$'),
     'image versions': ('image', 'GET', r'^/(v2/?)?$'),
     'image': ('image', 'GET', r'/images(/.+)?$'),
+    'new image': ('image', 'POST', r'/images$'),
+    'upload': ('image', 'PUT', r'/images/.+/file$'),
+    'removal': ('image', 'DELETE', r'/images/.+$'),
 }
 
 _HOP_BY_HOP = {'connection', 'keep-alive', 'proxy-authenticate',

@@ -61,7 +61,7 @@ DESCRIPTION = '''\
 Runs the tests: lint (style of Python and shell, the documentation), unit
 (a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
 real Nova API with a fake hypervisor) and e2e (real guests). All of them by
-default, in some 45 minutes on two cores. images tries the images in plain
+default, in half an hour on two cores. images tries the images in plain
 QEMU, tempest has Tempest deploy a node of quickstart's, and debian-13 runs
 quickstart and these tests on Debian 13. Installs what it needs, and leaves
 nothing running.
@@ -70,7 +70,8 @@ TIERS = ('lint', 'unit', 'packages', 'functional', 'e2e')
 ON_REQUEST = ('images', 'tempest', debian.TIER)
 # What a full run has more of, by the tests' own variables.
 FULL = {'QUINTUPLEO_FAULTS': 'all', 'QUINTUPLEO_INTERRUPTIONS': '20',
-        'QUINTUPLEO_MODEL_STEPS': '10000'}
+        'QUINTUPLEO_MODEL_STEPS': '10000',
+        'QUINTUPLEO_HISTORY_MINUTES': '20'}
 # Those that are run with more than one release of Ironic.
 WITH_RELEASES = ('unit', 'functional')
 # What goes through a whole Ironic: the least that is run with a release. The
