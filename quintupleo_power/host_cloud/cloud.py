@@ -36,7 +36,7 @@ UNREACHABLE_AGE = 60.0
 # large: others may be asked again.
 FAILURE_AGE = 30.0
 LONG = 3.0
-# Seconds that a reader waits for others to end, at least, and for how many
+# A reader waits for others to end: for so many seconds at least, or so many
 # times as long as the longest reading of the last hour has taken.
 READER_TIMEOUT = 2.0
 READER_FACTOR = 1.5

@@ -35,7 +35,7 @@ class CloudUnreachable(HostCloudError):
 
 
 class AnswerTooLarge(CloudUnreachable):
-    """An answer was too large to be read: to look at another costs as much."""
+    """An answer has more than transport.LARGEST_ANSWER bytes."""
 
 
 class AuthenticationFailed(HostCloudError):

@@ -36,7 +36,7 @@ _CHUNK = 16 * units.Ki
 _here = threading.local()
 
 
-class TooLarge(requests.exceptions.ContentDecodingError):
+class TooLarge(requests.exceptions.RequestException):
     """An answer has more than LARGEST_ANSWER bytes."""
 
 

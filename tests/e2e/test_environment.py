@@ -88,7 +88,7 @@ systemctl restart keepalived
 '''
 
 
-# While what the project has is looked at, nobody else makes anything.
+# Held while resources of the project are compared, or made by another life.
 ALONE = threading.Lock()
 VOLUMES = 'volumes'
 VOLUMES_FILE = '''

@@ -403,7 +403,7 @@ def _wrong_success(sequence, server, done):
 
 
 def unclear(machine, error):
-    """Return why an error is none that an operator can use, or None."""
+    """Return what is unclear about an error of a request, or None."""
     text = str(error)
     if not isinstance(error, exception.IronicException):
         return f'{type(error).__name__} is no exception of Ironic: {text}'

@@ -304,7 +304,7 @@ def _too_many(actions):
 class Nemesis(threading.Thread):
     """What harms requests on their way through a proxy, one at a time.
 
-    :ivar injected: how many faults took effect, by fault.
+    :ivar injected: how many faults took effect.
     """
 
     def __init__(self, proxy, seed):
@@ -333,6 +333,6 @@ class Nemesis(threading.Thread):
         self._proxy.clear()
 
     def stop(self):
-        """Let all requests pass."""
+        """Inject no more faults, and wait for the end of the thread."""
         self._over.set()
         self.join()

@@ -162,6 +162,8 @@ class TransportTestCase(base.DriverTestCase):
         self.addCleanup(tracemalloc.stop)
         error = self.assertRaises(ks_exceptions.ClientException, self.get)
         self.assertIn('more than 33554432 bytes', str(error))
+        # By this Service knows it.
+        self.assertIsInstance(error.original, transport.TooLarge)
         self.assertLess(tracemalloc.get_traced_memory()[1], 100 * units.Mi)
 
     def test_answer_without_an_end(self):
