@@ -122,7 +122,9 @@ class Service:
                 or now < self._away_until or time_limit.is_over()):
             self._away_until = now + self.AWAY
             return True
-        return retry_state.outcome.exception().retry_after > self.SLOW
+        error = retry_state.outcome.exception()
+        return (isinstance(error, errors.AnswerTooLarge)
+                or error.retry_after > self.SLOW)
 
     def _decoded(self, answer, key, kind):
         try:
