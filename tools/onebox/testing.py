@@ -70,7 +70,7 @@ TIERS = ('lint', 'unit', 'packages', 'functional', 'e2e')
 ON_REQUEST = ('images', 'tempest', debian.TIER)
 # What a full run has more of, by the tests' own variables.
 FULL = {'QUINTUPLEO_FAULTS': 'all', 'QUINTUPLEO_INTERRUPTIONS': '20',
-        'QUINTUPLEO_MODEL_STEPS': '10000',
+        'QUINTUPLEO_MODEL_HOURS': '0.5',
         'QUINTUPLEO_HISTORY_MINUTES': '20'}
 # Those that are run with more than one release of Ironic.
 WITH_RELEASES = ('unit', 'functional')
