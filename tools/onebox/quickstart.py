@@ -307,7 +307,7 @@ Go on with:
     export OS_CLIENT_CONFIG_FILE={everything.cloud.clouds_yaml}
     export OS_CLOUD={ironic.CLOUD}
     baremetal node list
-    baremetal node undeploy bios-0
+    baremetal node {'undeploy' if deployed else 'manage'} bios-0
 and for the host cloud:
     openstack --os-cloud minicloud server list
     openstack --os-cloud minicloud console log show bios-0

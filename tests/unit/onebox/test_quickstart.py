@@ -95,12 +95,24 @@ def test_table_of_the_page_is_what_is_printed():
         for name in re.findall(r"stage\(\s*f?'(.*?)'", source)}
 
 
-def test_last_lines_of_the_page_are_what_is_printed(capsys):
+def farewell(capsys, deployed):
+    """Return the lines that quickstart ends with."""
     venv = re.search(r'PATH=(\S+)/bin:', '\n'.join(SAMPLE))[1]
     quickstart._farewell(types.SimpleNamespace(
         ironic=types.SimpleNamespace(venv=venv),
-        cloud=settings.Settings(system.STATE_DIR, system.CACHE_DIR)), False)
+        host_cloud=types.SimpleNamespace(actions=lambda name: []),
+        cloud=settings.Settings(system.STATE_DIR, system.CACHE_DIR)),
+        deployed)
 
     assert venv.startswith(system.CACHE_DIR)
-    assert capsys.readouterr().out.splitlines() == SAMPLE[
-        SAMPLE.index('...') + 1:]
+    return capsys.readouterr().out.splitlines()
+
+
+def test_last_lines_of_the_page_are_what_is_printed(capsys):
+    expected = SAMPLE[SAMPLE.index('...') + 1:]
+    assert farewell(capsys, True)[-len(expected):] == expected
+
+
+def test_next_step_after_a_start_without_a_deployment(capsys):
+    lines = farewell(capsys, False)
+    assert '    baremetal node manage bios-0' in lines
