@@ -77,17 +77,22 @@ class Ports:
         """See :func:`find_network`."""
         return find_network(self._network, reference)
 
-    def find_or_create(self, network_id: str, mac: str, name: str) -> str:
+    def find(self, network_id: str, mac: str) -> str | None:
         """Return the UUID of the port of a network with a MAC address.
 
         Neutron has no two of them. It may be the one that the server was made
-        with, or what a conductor that died has made.
+        with, or one of which no conductor knows.
         """
-        wanted = {'network_id': network_id, 'mac_address': mac}
-        for port in self._network.get('/ports', 'ports', list, **wanted):
-            return _id(port)
-        return _id(self._network.ask('/ports', {'port': {
-            **wanted, 'name': name, 'description': _DESCRIPTION}}, 'port'))
+        found = self._network.get('/ports', 'ports', list,
+                                  network_id=network_id, mac_address=mac)
+        return _id(found[0]) if found else None
+
+    def find_or_create(self, network_id: str, mac: str, name: str) -> str:
+        """Return the UUID of that port, which is made if it is not there."""
+        return self.find(network_id, mac) or _id(self._network.ask(
+            '/ports', {'port': {
+                'network_id': network_id, 'mac_address': mac, 'name': name,
+                'description': _DESCRIPTION}}, 'port'))
 
     def delete(self, port_id: str) -> None:
         """Delete a port, unless it is gone already or is the user's."""

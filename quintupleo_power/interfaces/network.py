@@ -36,6 +36,9 @@ METRICS = compat.get_metrics_logger(__name__)
 # Where a port keeps the VIF that it has now (``NetType`` of Ironic's
 # ``ironic/drivers/modules/network/common.py``), and how its network is set.
 _TENANT_KEY = 'tenant_vif_port_id'
+# The network on which a port is being made, until it is known: its answer may
+# be lost, or the conductor die.
+_MAKING_KEY = 'quintupleo_making_port_on'
 KINDS = ('provisioning', 'cleaning', 'rescuing', 'inspection', 'servicing')
 
 PROPERTIES = {
@@ -250,11 +253,11 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             for port in task.ports:
                 if not port.pxe_enabled:
                     continue
+                _replace(port, _key(kind), _MAKING_KEY, network_id)
                 made = host.ports.find_or_create(
                     network_id, port.address,
                     f'{node.name or node.uuid}-{kind}')
-                port.internal_info = {**port.internal_info, _key(kind): made}
-                port.save()
+                _replace(port, _MAKING_KEY, _key(kind), made)
                 host.ports.plug(server, port.address, made)
         return {port.uuid: made for port, _, made in _made(task, (kind,))}
 
@@ -264,6 +267,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         :param ended: situations in which a rescue is ended for it, see
             :func:`_out_of_rescue`.
         """
+        self._remove_unknown(task)
         for port, key, made in _made(task, kinds):
             with _host_cloud(task.node) as (info, host):
                 try:
@@ -275,10 +279,19 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                                 {'node': task.node.uuid, 'port': made,
                                  'reason': exc})
                 host.ports.delete(made)
-            port.internal_info = {
-                name: value for name, value in port.internal_info.items()
-                if name != key}
-            port.save()
+            _replace(port, key)
+
+    @staticmethod
+    def _remove_unknown(task):
+        """Delete the ports of which it is not known whether they were made."""
+        for port in task.ports:
+            network_id = port.internal_info.get(_MAKING_KEY)
+            if network_id:
+                with _host_cloud(task.node) as (_, host):
+                    made = host.ports.find(network_id, port.address)
+                    if made:
+                        host.ports.delete(made)
+                _replace(port, _MAKING_KEY)
 
     def add_provisioning_network(self, task):
         """Put the node on the network for provisioning.
@@ -378,6 +391,15 @@ def _require_off_at_times(node):
             f'Node {node.uuid}: {transitions.STAYS_ON}, or use '
             'network_interface noop, as Nova changes no ports of a server '
             'that runs an agent')
+
+
+def _replace(port, old, new=None, value=None):
+    """Remove a key of a port's internal_info, set another, and save it."""
+    port.internal_info = {
+        **{key: each for key, each in port.internal_info.items()
+           if key != old},
+        **({new: value} if new else {})}
+    port.save()
 
 
 def _made(task, kinds):

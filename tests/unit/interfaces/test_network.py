@@ -139,6 +139,36 @@ class KindsTestCase(NetworkTestCase):
         self.call('remove_provisioning_network')
         self.assertEqual({}, self.host_cloud.neutron_ports)
 
+    def test_port_whose_answer_was_lost_goes(self):
+        for kind in ('provisioning', 'cleaning', 'rescuing', 'inspection',
+                     'servicing'):
+            self.host_cloud.fail('POST', '/ports', 504, carried_out=True)
+            self.assertRaises(exception.NetworkError, self.call,
+                              f'add_{kind}_network')
+            self.assertEqual(1, len(self.host_cloud.neutron_ports), kind)
+            self.call(f'remove_{kind}_network')
+            self.assertEqual({}, self.host_cloud.neutron_ports, kind)
+            self.assertEqual({}, self.internal_info())
+
+    def test_port_whose_answer_was_lost_is_used_or_replaced(self):
+        self.host_cloud.fail('POST', '/ports', 504, carried_out=True)
+        self.assertRaises(exception.NetworkError, self.call,
+                          'add_provisioning_network')
+        self.call('add_provisioning_network')
+        self.assertEqual(['provision'], self.networks())
+        port, = self.host_cloud.neutron_ports
+        self.assertEqual({'provisioning_vif_port_id': port},
+                         self.internal_info())
+
+    def test_port_of_the_servers_own_stays_if_it_is_not_known(self):
+        own = self.make_vif(MAC, network_id=self.provisioning['id'])
+        self.host_cloud.fail('GET', '/ports', 504, times=3)
+        self.assertRaises(exception.NetworkError, self.call,
+                          'add_provisioning_network')
+        self.call('remove_provisioning_network')
+        self.assertEqual([own], list(self.host_cloud.neutron_ports))
+        self.assertEqual({}, self.internal_info())
+
     def test_agent_that_has_switched_itself_off_leaves_its_rescue(self):
         self.call('add_provisioning_network')
         vif = self.make_vif(MAC)
