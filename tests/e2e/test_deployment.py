@@ -8,7 +8,6 @@ import secrets
 
 import pytest
 
-from onebox import lab as onebox_lab
 from onebox import processes
 from onebox import system
 from tests.e2e import lives as machine_lives
@@ -30,7 +29,7 @@ def cleaning_makes_it_available(lab, stage, name):
 def deployment_makes_it_active(lab, stage, name):
     uefi = 'uefi' in name
     lab.nodes.deploy(name, stage, timeout=1200,
-                     image=_qcow2_image(lab, name) if uefi else None)
+                     image=qcow2_image(lab, name) if uefi else None)
     line = lab.wait_for_system(name, stage)
     firmware = 'UEFI' if uefi else 'BIOS'
     assert f'hostname {name}' in line
@@ -38,13 +37,11 @@ def deployment_makes_it_active(lab, stage, name):
     assert f'firmware {firmware}' in line
 
 
-def _qcow2_image(lab, name):
+def qcow2_image(lab, name):
     """Return instance_info of an image that the agent has to convert."""
     path = lab.ironic.images / f'{name}.qcow2'
     system.run(['qemu-img', 'convert', '-O', 'qcow2', lab.images.disk, path])
-    return {'image_source': f'{lab.ironic.http_url}/images/{path.name}',
-            'image_os_hash_algo': 'sha256',
-            'image_os_hash_value': onebox_lab.sha256(path)}
+    return lab.nodes.image(path)
 
 
 def it_reboots_from_its_disk(lab, stage, name):

@@ -81,10 +81,7 @@ class Deployment:
     @contextlib.contextmanager
     def section_credentials(self):
         """Let [quintupleo] itself name the cloud, not clouds.yaml."""
-        entry = self.cloud.config
-        self._restart({'auth_type': 'password',
-                       'region_name': entry.get_region_name(),
-                       **entry.get_auth_args()})
+        self._restart(self.host_cloud.password_options())
         try:
             yield
         finally:

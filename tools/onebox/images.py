@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images that the machines boot, each built once and kept."""
 
+import itertools
 import pathlib
 import shutil
 import subprocess
@@ -26,6 +27,11 @@ BUILDERS = {
     'Debian image with keepalived': (
         ('build-disk-image', '--package', 'keepalived'),
         'debian-keepalived.raw', ('debian-keepalived.raw',)),
+    'Debian image with GRUB': (
+        ('build-disk-image', *itertools.chain.from_iterable(
+            ('--package', each) for each in (
+                'grub2-common', 'grub-pc-bin', 'grub-efi-amd64-bin'))),
+        'debian-grub.raw', ('debian-grub.raw',)),
 }
 # What a rescue, virtual media and a deployment take.
 USUAL = ('iPXE rescue image', 'EFI boot loader', 'agent ramdisk',

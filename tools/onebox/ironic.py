@@ -91,6 +91,9 @@ http_url = http://{address}:{http_port}
 [dhcp]
 dhcp_provider = none
 
+[glance]
+{glance}
+
 [oslo_concurrency]
 lock_path = {root}/lock
 
@@ -180,6 +183,10 @@ http {{
     }}
 }}
 '''
+
+
+def _lines(options):
+    return '\n'.join(f'{name} = {value}' for name, value in options.items())
 
 
 class Ironic:
@@ -279,12 +286,13 @@ class Ironic:
             system.install(self.venv, ('--editable', str(self._checkout)), log)
         install_checkout(self.venv, log)
 
-    def configure(self, device, credentials):
+    def configure(self, device, credentials, glance=None):
         """Write the configuration and make the database.
 
         :param device: network device that is on the machines' network.
         :param credentials: options of [quintupleo] that name the host cloud,
             as a dict.
+        :param glance: options of [glance], as a dict; None for no Glance.
         """
         system.make_dir(self.root, 0o755)
         for name in ('run', 'state', 'http', 'tftp', 'lock', 'nginx',
@@ -297,8 +305,8 @@ class Ironic:
             'last_lease': self.network[199], 'root': self.root,
             'logs': self.logs, 'images': self.images, 'device': device,
             'leases': self.leases,
-            'credentials': '\n'.join(
-                f'{name} = {value}' for name, value in credentials.items()),
+            'credentials': _lines(credentials),
+            'glance': _lines(glance or {}),
             'agent_parameters': AGENT_PARAMETERS,
             'log_levels': LOG_LEVELS}
         system.write_file(self.conf, IRONIC_CONF.format(**words))

@@ -103,6 +103,16 @@ class HostCloud:
             load_envvars=False)
         return openstack.connection.Connection(config=config.get_one(entry))
 
+    def password_options(self):
+        """Return the tenant's credentials, as a section of a configuration.
+
+        :returns: a dict of keystoneauth's options.
+        """
+        entry = self.connection.config
+        return {'auth_type': 'password',
+                'region_name': entry.get_region_name(),
+                **entry.get_auth_args()}
+
     def create_images(self, iso, network_first_iso=None):
         """Upload the rescue images and the empty ones.
 
@@ -308,14 +318,19 @@ class Nodes:
             f'(console log: openstack --os-cloud {CLOUD} console log show '
             f'{node.name})', self._service.logs / 'ironic.log')
 
-    def image(self):
-        """The Debian image, as instance_info of a node has it."""
+    def image(self, path=None):
+        """An image of the web server, as instance_info of a node has it.
+
+        :param path: the file; None for the raw Debian image, which the agent
+            writes without a copy of it.
+        """
+        found = path or self._images.disk
         return {
             'image_source':
-                f'{self._service.http_url}/images/{self._images.disk.name}',
+                f'{self._service.http_url}/images/{found.name}',
             'image_os_hash_algo': 'sha256',
-            'image_os_hash_value': sha256(self._images.disk),
-            'image_disk_format': 'raw'}
+            'image_os_hash_value': sha256(found),
+            **({} if path else {'image_disk_format': 'raw'})}
 
     def deploy(self, name, stage, timeout=1200, image=None):
         """Deploy an image to a node's disk.

@@ -107,7 +107,9 @@ class Quickstart:
                     server_ids[machine] = self.host_cloud.create_server(
                         machine, network_id, stage)
         with self._shown.stage('Ironic') as stage:
-            self.ironic.configure(device, {'cloud': lab.CLOUD})
+            self.ironic.configure(
+                device, {'cloud': lab.CLOUD},
+                glance=self.host_cloud.password_options())
             self._link_images()
             self.ironic.start(stage)
             self.ironic.add_to(self.cloud.clouds_yaml)
