@@ -8,6 +8,7 @@ import functools
 from oslo_utils import timeutils
 
 from quintupleo_power.environments import builder
+from quintupleo_power.environments import console_logs
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
@@ -218,6 +219,14 @@ class Environments:
         if stored:
             self._store.delete(name)
         return existed
+
+    @errors.translated()
+    def console_logs(self, name):
+        """Return the :class:`console_logs.ConsoleLogs` of the servers."""
+        return console_logs.ConsoleLogs(
+            self._connection, self._retrier, {
+                ownership.name(name, each.key): each.body
+                for each in self.get(name).all(plan.SERVER)})
 
     @errors.translated()
     def describe_nodes(self, name, host_cloud=None):

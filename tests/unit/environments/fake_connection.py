@@ -305,6 +305,16 @@ class Compute(Service):
     def get_server(self, server_id):
         return self._cloud.require('server', server_id)
 
+    def get_server_console_output(self, server_id):
+        server = self._cloud.require('server', server_id)
+        if server.console is None:
+            raise exceptions.NotFoundException(
+                'Guest does not have a console available.', http_status=404)
+        return {'output': server.console}
+
+    def server_actions(self, server_id):
+        return iter(self._cloud.require('server', server_id).actions or ())
+
     def create_server(self, **attributes):
         for drive in attributes.get('block_device_mapping', ()):
             if drive['source_type'] == 'volume' and self._cloud.require(

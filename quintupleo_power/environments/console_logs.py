@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the servers of an environment write to their serial consoles."""
+
+from concurrent import futures
+import json
+import pathlib
+import re
+
+from openstack import exceptions
+
+from quintupleo_power.environments import errors
+
+# Seconds between two reads of a console that is followed.
+INTERVAL = 2.0
+# The retrier limits the requests of these threads.
+_THREADS = 32
+# Nova shows the last 100 KiB of a console log (MAX_CONSOLE_BYTES of
+# nova/virt/libvirt/driver.py). So many characters of the end of what was read
+# before say where it goes on.
+_OVERLAP = 1024
+_TERMINAL_COMMANDS = re.compile('\x1b(\\[[0-?]*[ -/]*[@-~]|.)')
+# What is kept of a server: its metadata may hold secrets of the user's.
+_ATTRIBUTES = ('name', 'id', 'status', 'vm_state', 'task_state',
+               'power_state', 'fault', 'created_at', 'launched_at',
+               'updated_at')
+
+
+class ConsoleLogs:
+    """The console logs of servers.
+
+    :ivar names: the names of the servers.
+    """
+
+    def __init__(self, connection, retrier, servers):
+        """Read those of a dict of openstacksdk's servers by name."""
+        self.names = list(servers)
+        self._nova = connection.compute
+        self._retrier = retrier
+        self._servers = servers
+        self._known = dict.fromkeys(servers, '')
+        self._pool = futures.ThreadPoolExecutor(_THREADS)
+
+    def lines(self, follow=False):
+        """Yield (name of the server, line), and go on for ever to follow.
+
+        A line that is not whole yet is then held back.
+        """
+        begun = dict.fromkeys(self.names, '')
+        while True:
+            for name, text in self._map(self._console_log):
+                *whole, begun[name] = (
+                    begun[name] + self._new_part(name, text)).split('\n')
+                if not follow and begun[name]:
+                    whole.append(begun[name])
+                for line in whole:
+                    yield name, _printable(line)
+            if not follow:
+                return
+            self._retrier.sleep(INTERVAL)
+
+    def save(self, folder):
+        """Write a console log, and a file with state and actions, of each.
+
+        :raises: EnvironmentsError if the folder cannot be written to.
+        """
+        folder = pathlib.Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in self._map(self._console_log):
+                (folder / f'{name}.log').write_text(text, encoding='utf-8')
+            for name, actions in self._map(self._actions):
+                server = self._servers[name]
+                (folder / f'{name}.json').write_text(json.dumps({
+                    'server': {attribute: getattr(server, attribute)
+                               for attribute in _ATTRIBUTES},
+                    'actions': actions}, indent=2) + '\n')
+        except OSError as exc:
+            raise errors.EnvironmentsError(
+                f'{exc.filename or folder} cannot be written: '
+                f'{exc.strerror}')
+
+    def _map(self, function):
+        """Return (name, what a function returns) of each server."""
+        return zip(self.names,
+                   self._pool.map(function, self._servers.values()),
+                   strict=True)
+
+    def _console_log(self, server):
+        try:
+            return self._retrier.call(self._nova.get_server_console_output,
+                                      server.id)['output'] or ''
+        except (exceptions.NotFoundException, exceptions.ConflictException):
+            # It has none yet, or is gone.
+            return ''
+
+    def _new_part(self, name, text):
+        """Return what a console log has more than the last time.
+
+        With libvirt it begins again when the guest is started.
+        """
+        known, self._known[name] = self._known[name], text
+        if text.startswith(known):
+            return text[len(known):]
+        _, found, new = text.rpartition(known[-_OVERLAP:])
+        return new if found else text
+
+    def _actions(self, server):
+        try:
+            return self._retrier.call(lambda: [
+                {'action': each.action, 'start_time': each.start_time,
+                 'message': each.message, 'request_id': each.request_id}
+                for each in self._nova.server_actions(server.id)])
+        except exceptions.NotFoundException:
+            return []
+
+
+def _printable(line):
+    """Return a line that does nothing to a terminal."""
+    return ''.join(character for character in _TERMINAL_COMMANDS.sub('', line)
+                   if character.isprintable() or character == '\t')
