@@ -434,7 +434,7 @@ def driver_factory_defaults():
 def _upstreams(cloud):
     """Scheme, host and port of each service, as the catalog has them."""
     found = {}
-    for service in ('identity', 'compute', 'image'):
+    for service in ('identity', 'compute', 'image', 'network'):
         url = cloud.session.get_endpoint(service_type=service,
                                          interface='public')
         found[service] = '/'.join(url.split('/')[:3])
@@ -458,6 +458,7 @@ def conductor(folder):
         for option, value in driver_factory_defaults().items():
             fixture.config(**{f'enabled_{option}s': [value],
                               f'default_{option}': value})
+        fixture.config(enabled_network_interfaces=['noop', 'quintupleo'])
         fixture.config(timeout=PATIENCE, poll_interval=POLL_INTERVAL,
                        action_timeout=ACTION_TIMEOUT, group='quintupleo')
         migration.create_schema()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proxy between the driver and a real host cloud that does harm on request.
 
-It listens in front of Keystone, Nova and Glance, passes on what it gets and
-puts its own addresses into the catalog and the version documents on their way
-back, so that whoever logs in through it stays with it. A fault is injected at
-the n-th request of a kind. Nothing of the driver is replaced or patched.
+It listens in front of Keystone, Nova, Glance and Neutron, passes on what it
+gets and puts its own addresses into the catalog and the version documents on
+their way back, so that whoever logs in through it stays with it. A fault is
+injected at the n-th request of a kind. Nothing of the driver is replaced or
+patched.
 """
 
 import dataclasses
@@ -34,6 +35,14 @@ STEPS = {
     'new image': ('image', 'POST', r'/images$'),
     'upload': ('image', 'PUT', r'/images/.+/file$'),
     'removal': ('image', 'DELETE', r'/images/.+$'),
+    'network versions': ('network', 'GET', r'^/(v2\.0/?)?$'),
+    'networks': ('network', 'GET', r'/networks(/.+)?$'),
+    'ports': ('network', 'GET', r'/ports(/.+)?$'),
+    'new port': ('network', 'POST', r'/ports$'),
+    'removal of a port': ('network', 'DELETE', r'/ports/.+$'),
+    'interfaces': ('compute', 'GET', r'/os-interface$'),
+    'attachment': ('compute', 'POST', r'/os-interface$'),
+    'detachment': ('compute', 'DELETE', r'/os-interface/.+$'),
 }
 
 _HOP_BY_HOP = {'connection', 'keep-alive', 'proxy-authenticate',
@@ -348,8 +357,9 @@ class FaultProxy:
     def __init__(self, upstreams, patience):
         """Listen.
 
-        :param upstreams: dict from 'identity', 'compute', 'image' to the
-            scheme, host and port that the catalog has for the service.
+        :param upstreams: dict from 'identity', 'compute', 'image', 'network'
+            to the scheme, host and port that the catalog has for the
+            service.
         :param patience: seconds after which the driver gives a request up.
         """
         self.upstreams = upstreams

@@ -28,6 +28,9 @@ NEMESIS_PATIENCE = 4.0
 # are the hardest to tell.
 LOST = ('500 after it was done', '502 after it was done',
         '504 after it was done', 'cut after', 'timeout after', 'late')
+# The steps that change something, actions as often as all others together.
+CHANGES = (*['action'] * 6, 'new image', 'removal', 'new port',
+           'removal of a port', 'attachment', 'detachment')
 SHUTDOWN = 4
 # The name of the image of what is in a node's drive.
 ISO = 'quintupleo-virtual-media-%s'
@@ -53,7 +56,7 @@ class State:
 
 
 class Truth:
-    """Nova's database, read past every service.
+    """Nova's and Neutron's databases, read past every service.
 
     :param cloud: the :class:`minicloud.settings.Settings` of the host cloud.
     """
@@ -78,6 +81,12 @@ class Truth:
             'SELECT IFNULL(MAX(id), 0) FROM instance_actions '
             f"WHERE instance_uuid = '{server}'")
         return int(number)
+
+    def ports(self, mac):
+        """Return the ports with a MAC address, as [network, owner]."""
+        return self._rows(
+            "SELECT network_id, IFNULL(device_id, '') FROM neutron.ports "
+            f"WHERE mac_address = '{mac}'")
 
     def since(self, server, number):
         """Return the actions after one, in order."""
@@ -153,6 +162,18 @@ def _eject(client):
             task.driver.management.detach_virtual_media(task)
 
 
+def _join_network(client):
+    with client.card([[client.network, client.machine.server]]):
+        with client.machine.task() as task:
+            task.driver.network.add_cleaning_network(task)
+
+
+def _leave_network(client):
+    with client.card([]):
+        with client.machine.task() as task:
+            task.driver.network.remove_cleaning_network(task)
+
+
 REQUESTS = {
     'power on': Request(_power(states.POWER_ON), ('active', 'rescued'), True),
     'power off': Request(_power(states.POWER_OFF), ('stopped', 'rescued'),
@@ -173,6 +194,8 @@ REQUESTS = {
     'removal of a snapshot': Request(_delete_snapshot),
     'ISO into the drive': Request(_insert),
     'ISO out of the drive': Request(_eject),
+    'onto a network': Request(_join_network),
+    'off the network': Request(_leave_network),
 }
 
 
@@ -196,10 +219,12 @@ class Client(threading.Thread):
     :ivar answers: list of :class:`Answer`.
     """
 
-    def __init__(self, machine, truth, images, iso, seed):
+    def __init__(self, machine, mac, network, truth, images, iso, seed):
         """Ask of a machine.
 
         :param machine: the :class:`fault_cases.Machine`.
+        :param mac: the MAC address of its card.
+        :param network: UUID of the network that it may go onto.
         :param truth: the :class:`Truth`.
         :param images: function that returns all images of the project, past
             the proxy, as openstacksdk has them.
@@ -208,10 +233,14 @@ class Client(threading.Thread):
         """
         super().__init__(daemon=True)
         self.machine = machine
+        self.network = network
         self.iso = iso
         self.snapshots = 0
         # By the names of images: whether each has to be there.
         self._expected = {}
+        self._mac = mac
+        # As Truth.ports has them; None if it is not known.
+        self._ports = []
         self.answers = []
         self.failure = None
         self._truth = truth
@@ -255,7 +284,7 @@ class Client(threading.Thread):
         wrong = wrong or _too_many(actions)
         if not error:
             wrong = (wrong or _unproved(request, actions)
-                     or self._wrong_images())
+                     or self._wrong_images() or self._wrong_ports())
         self.answers.append(Answer(machine.server, name, seconds, error,
                                    wrong and f'{wrong}: {state}, {actions}'))
 
@@ -285,6 +314,19 @@ class Client(threading.Thread):
                      + ('not there' if is_there else 'there')
                      for name, is_there in self._expected.items()
                      if (name in found) is not is_there), None)
+
+
+    @contextlib.contextmanager
+    def card(self, ports):
+        """Expect these ports of the machine's card if a request succeeds."""
+        self._ports = None
+        yield
+        self._ports = ports
+
+    def _wrong_ports(self):
+        found = self._truth.ports(self._mac)
+        return (None if self._ports in (None, found) else
+                f'success, and its ports are {found}, not {self._ports}')
 
 
 def _unproved(request, actions):
@@ -319,7 +361,8 @@ class Nemesis(threading.Thread):
         while not self._over.is_set():
             self._proxy.clear()
             if self._random.random() < 1 / 3:
-                self._proxy.inject(self._random.choice(LOST), 'action')
+                self._proxy.inject(self._random.choice(LOST),
+                                   self._random.choice(CHANGES))
             else:
                 self._proxy.inject(
                     self._random.choice(list(fault_proxy.FAULTS)),

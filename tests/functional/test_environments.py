@@ -160,6 +160,9 @@ def test_life(project):
     assert set(project.servers()) == {f'{NAME}-control-0',
                                       f'{NAME}-compute-0'}
     assert len(project.things()['trunks']) == 1
+    # What Nova's fake driver has for any server.
+    assert f'{NAME}-control-0 | FAKE CONSOLE OUTPUT' in project.run(
+        'logs', NAME)
 
 
 def _check_networking(project):

@@ -9,7 +9,9 @@ import collections
 import os
 import random
 import time
+import uuid
 
+from ironic import objects
 import pytest
 
 from tests.functional import fault_cases
@@ -18,13 +20,37 @@ from tests.functional import web
 
 MACHINES = 3
 MINUTES = 2
+MAC = '52:54:00:00:19:%02x'
 
 
 @pytest.fixture
-def machines(deployment, tmp_path):
+def network(deployment):
+    """The UUID of a network of the project's own."""
+    neutron = deployment.cloud.network
+    made = neutron.create_network(name=f'history-{uuid.uuid4()}').id
+    neutron.create_subnet(network_id=made, ip_version=4,
+                          is_dhcp_enabled=False, cidr='192.0.2.0/24')
+    yield made
+    for port in neutron.ports(network_id=made):
+        neutron.delete_port(port)
+    neutron.delete_network(made)
+
+
+@pytest.fixture
+def machines(deployment, network, tmp_path):
     """Nodes of an Ironic in this process, with the same credentials."""
     with fault_cases.conductor(tmp_path), fault_cases.machines(
             deployment, tmp_path, MACHINES, together=True) as made:
+        for number, machine in enumerate(made):
+            node = machine.node
+            node.network_interface = 'quintupleo'
+            node.driver_info = {**node.driver_info,
+                                'cleaning_network': network}
+            node.save()
+            objects.Port(node._context, uuid=str(uuid.uuid4()),
+                         node_id=node.id, address=MAC % number, extra={},
+                         internal_info={}, local_link_connection={},
+                         pxe_enabled=True).create()
         yield made
 
 
@@ -41,7 +67,7 @@ def _report(answers, nemesis):
 
 @pytest.mark.full
 def test_no_answer_differs_from_what_nova_has_written_down(
-        deployment, machines):
+        deployment, network, machines):
     seed = int(os.environ.get('QUINTUPLEO_SEED')
                or random.randrange(10 ** 6))
     print(f'\nHistory with QUINTUPLEO_SEED={seed}')
@@ -49,7 +75,8 @@ def test_no_answer_differs_from_what_nova_has_written_down(
     nemesis = history.Nemesis(machines[0].proxy, seed)
     with web.serve(deployment.iso.parent) as url:
         clients = [history.Client(
-            machine, truth, lambda: deployment.cloud.image.images(
+            machine, MAC % number, network, truth,
+            lambda: deployment.cloud.image.images(
                 owner=deployment.cloud.current_project_id),
             f'{url}/{deployment.iso.name}', f'{seed}-{number}')
             for number, machine in enumerate(machines)]
