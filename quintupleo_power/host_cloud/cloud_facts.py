@@ -2,7 +2,6 @@
 """What a host cloud shows a project of itself; nothing here changes it."""
 
 import dataclasses
-import datetime
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
@@ -81,14 +80,13 @@ class CloudInfo:
 
     def sign_in(self) -> Token:
         """Get a new token, and return what it says."""
-        begun = _now()
         found = self._compute.sign_in()
         try:
             self._project_id = found.project_id
             return Token(found.username, found.project_id,
                          found.project_name, tuple(found.role_names or ()),
                          _is_application_credential(found),
-                         _ahead(found.issued, begun, _now()))
+                         self._compute.token_clock_ahead)
         except errors.UNEXPECTED_FORM as exc:
             # Properties of AccessInfo read the token when they are asked for.
             raise errors.MalformedAnswer(
@@ -101,9 +99,9 @@ class CloudInfo:
 
     def clock(self) -> float | None:
         """Return the seconds that Nova's clock is ahead, None if unknown."""
-        begun = _now()
-        # Any short answer has the header.
-        return _ahead(self._compute.date('/servers?limit=1'), begun, _now())
+        # Any short answer has the time.
+        self._compute.get('/servers', limit=1)
+        return self._compute.clock_ahead
 
     def rates(self) -> list[str]:
         """Return limits of the compute API, such as 'GET * 120 per MINUTE'."""
@@ -212,14 +210,3 @@ def _is_application_credential(token):
     except KeyError:
         # What older keystoneauth (5.6) says of a token without one.
         return False
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.timezone.utc)
-
-
-def _ahead(moment, begun, ended):
-    """Return how far a clock is ahead that was read between two moments."""
-    if moment is None:
-        return None
-    return (moment - (begun + (ended - begun) / 2)).total_seconds()

@@ -2,7 +2,6 @@
 """One REST service of a host cloud, its faults as errors of ours."""
 
 from collections import abc
-import datetime
 from email import utils as email_utils
 import re
 import time
@@ -11,7 +10,6 @@ import typing
 from keystoneauth1 import access
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
-import requests
 import tenacity
 
 from quintupleo_power.host_cloud import answers
@@ -78,10 +76,6 @@ class Service:
         auth: typing.Any = session.auth
         self._call(session.invalidate)
         return self._call(auth.get_access, session)
-
-    def date(self, path: str) -> datetime.datetime | None:
-        """Return what the service's clock shows; None if it does not tell."""
-        return _date(self._request('GET', path))
 
     @property
     def token_clock_ahead(self) -> float | None:
@@ -186,8 +180,13 @@ class Service:
         if self._newest != NO_MICROVERSION:
             kwargs['microversion'] = '%d.%d' % self.microversion
         answer = self._call(self._send, path, method, **kwargs)
-        date = _date(answer)
-        self.clock_ahead = date.timestamp() - time.time() if date else None
+        try:
+            # By its own clock (RFC 9110, 6.6.1).
+            answered = email_utils.parsedate_to_datetime(
+                answer.headers.get('Date', ''))
+            self.clock_ahead = answered.timestamp() - time.time()
+        except (ValueError, TypeError, OverflowError):
+            self.clock_ahead = None
         return answer
 
     def _send(self, path, method, **kwargs):
@@ -321,15 +320,6 @@ def _without_surrogates(found):
         return {_without_surrogates(key): _without_surrogates(value)
                 for key, value in found.items()}
     return found
-
-
-def _date(answer: requests.Response) -> datetime.datetime | None:
-    """Return when a service answered by its own clock (RFC 9110, 6.6.1)."""
-    try:
-        return email_utils.parsedate_to_datetime(
-            answer.headers.get('Date', '')).astimezone(datetime.timezone.utc)
-    except (ValueError, TypeError, OverflowError):
-        return None
 
 
 def _explanation(exc):

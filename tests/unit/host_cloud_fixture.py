@@ -80,8 +80,6 @@ class Clock(fixtures.Fixture):
         for module in self.MODULES:
             self.useFixture(fixtures.MockPatch(f'{module}.time', self))
         self.useFixture(fixtures.MockPatch(
-            'quintupleo_power.host_cloud.cloud_facts._now', self.moment))
-        self.useFixture(fixtures.MockPatch(
             'quintupleo_power.host_cloud.authentication._now', self.time))
 
     def moment(self):
