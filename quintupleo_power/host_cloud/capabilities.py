@@ -87,9 +87,7 @@ class Capabilities:
         properties = self._boot_properties(server)
         if properties is None:
             return None
-        flavor = server.flavor_details
-        return images.secure_boot(properties,
-                                  flavor.extra_specs if flavor else {})
+        return images.secure_boot(properties, _extra_specs(server))
 
     def architecture(self, server: servers.Server,
                      flavor: flavors.Flavor) -> str | None:
@@ -244,8 +242,9 @@ class Capabilities:
                 + _LET_THE_AGENT)
 
     def _has_tpm(self, server):
-        return server.has_tpm or images.has_tpm(
-            self._boot_properties(server) or {})
+        """Return whether a server has a virtual TPM."""
+        return bool(_extra_specs(server).get('hw:tpm_version') or (
+            self._boot_properties(server) or {}).get('hw_tpm_version'))
 
     def _boot_properties(self, server):
         """Return the properties of the image that a server boots from."""
@@ -254,3 +253,7 @@ class Capabilities:
         if server.image_id is None:
             return self._volumes.image_properties(server) or None
         return self._images.of_server(server)
+
+
+def _extra_specs(server):
+    return server.flavor_details.extra_specs if server.flavor_details else {}

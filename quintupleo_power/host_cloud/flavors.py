@@ -57,11 +57,6 @@ class Flavor:
         return None
 
 
-def within_server(body: typed_json.Body) -> Flavor | None:
-    """Return what a server holds since microversion 2.47, or None."""
-    return Flavor.from_body(body) if body.has('vcpus') else None
-
-
 def read(compute: service.Service, flavor_id: str) -> Flavor:
     """Return a flavor, for compute APIs before 2.47; may raise NotFound."""
     path = f'/flavors/{parse.quote(flavor_id, safe="")}'

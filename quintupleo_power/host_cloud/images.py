@@ -169,11 +169,6 @@ def disk_size(image: dict) -> int:
     return max(-(-content // units.Gi), image.get('min_disk') or 0)
 
 
-def has_tpm(properties: dict) -> bool:
-    """Return whether an image has a virtual TPM, which rules out rescue."""
-    return bool(properties.get('hw_tpm_version'))
-
-
 def is_empty(image: dict) -> bool:
     """Return whether an image is an empty one, whatever its name is."""
     return (image.get('status') == 'active'

@@ -32,7 +32,6 @@ class Server:
         :class:`capabilities.Capabilities` finds out. None if that is not
         known.
     :ivar volume_ids: UUIDs of its volumes, in Nova's order.
-    :ivar has_tpm: whether its flavor gives it a virtual TPM.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
     :ivar updated: when Nova changed it last, by Nova's clock.
     :ivar image_id: UUID of its image; None if it boots from a volume.
@@ -54,7 +53,6 @@ class Server:
     locked_reason: str | None = None
     network_first: bool | None = False
     volume_ids: tuple[str, ...] = ()
-    has_tpm: bool = False
     fault: str | None = None
     updated: str | None = None
     image_id: str | None = None
@@ -77,8 +75,6 @@ class Server:
         found = typed_json.Body(body, 'a server', 'Nova')
         # An image-less server has the empty string here.
         image, flavor = found.part('image'), found.part('flavor')
-        # Shown since microversion 2.47, if the cloud's policy permits.
-        extra_specs = flavor.find('extra_specs', dict) or {}
         return cls(
             id=found.get('id', str),
             name=found.find('name', str) or '',
@@ -88,13 +84,14 @@ class Server:
             locked_reason=found.find('locked_reason', str),
             volume_ids=tuple(volume.get('id', str) for volume in found.parts(
                 'os-extended-volumes:volumes_attached')),
-            has_tpm=bool(extra_specs.get('hw:tpm_version')),
             fault=found.part('fault').find('message', str),
             updated=found.find('updated', str),
             image_id=image.find('id', str),
             flavor=(flavor.find('original_name', str)
                     or flavor.find('id', str)),
-            flavor_details=flavors.within_server(flavor),
+            flavor_details=(
+                None if flavor.find('vcpus', int) is None
+                else flavors.Flavor.from_body(flavor)),
             launched_at=found.find('OS-SRV-USG:launched_at', str),
             image_properties=image.find('properties', dict),
             metadata=found.find('metadata', dict) or {},

@@ -30,10 +30,6 @@ class Body:
             raise self.wrong(f'{key} is of type {type(value).__name__}')
         return value
 
-    def has(self, key: str) -> bool:
-        """Return whether there is such a member."""
-        return key in self._members
-
     def find(self, key: str, kind: type) -> typing.Any:
         """Return a member; None if it is missing."""
         return (None if self._members.get(key) is None
