@@ -18,12 +18,11 @@ class Cloud:
     """A cloud, as openstacksdk and the driver use it."""
 
     def __init__(self, connection: openstack.connection.Connection,
-                 title: str, compute: service.Service,
-                 *others: service.Service):
+                 compute: service.Service, *others: service.Service):
         """Use what :func:`host_cloud.connection.services` returns."""
         self.connection = connection
         self.compute = compute
-        self.host = cloud.HostCloud(title, compute, *others)
+        self.host = cloud.HostCloud(compute, *others)
         self.project = cloud_facts.CloudInfo(compute, *others)
 
 

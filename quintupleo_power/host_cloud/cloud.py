@@ -169,11 +169,9 @@ _OF_WHAT_IS_KEPT = (errors.AuthenticationFailed, errors.CloudMisconfigured,
 class HostCloud:
     """One project of a host cloud, by what it holds."""
 
-    def __init__(self, title: str, compute: service.Service,
-                 image: service.Service, volume: service.Service,
-                 network: service.Service):
-        """Use a cloud's services; the title is its name in messages."""
-        self.title = title
+    def __init__(self, compute: service.Service, image: service.Service,
+                 volume: service.Service, network: service.Service):
+        """Use the services of a cloud."""
         self.made_at = time.monotonic()
         self._compute = compute
         self.images = images.Images(image)

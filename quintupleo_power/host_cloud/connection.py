@@ -69,9 +69,8 @@ class Access:
 
 
 class Services(typing.NamedTuple):
-    """A cloud's name in messages and its services; it may lack two."""
+    """The services of a cloud; it may lack the last two."""
 
-    title: str
     compute: service.Service
     image: service.Service
     volume: service.Service
@@ -120,7 +119,6 @@ def services(access: Access) -> Services:
             logger=logger), newest_microversion)
 
     return Services(
-        access.title,
         make('compute', '2.1', NEWEST_COMPUTE_MICROVERSION),
         make('image', '2'), make('block-storage', '3'), make('network', '2'))
 

@@ -50,10 +50,10 @@ class Requests:
 def host(deployment, monkeypatch):
     """The host cloud as a conductor has it, and what it reads of servers."""
     monkeypatch.setenv('OS_CLIENT_CONFIG_FILE', str(deployment.clouds_yaml))
-    title, compute, *others = connection.connect(
+    compute, *others = connection.connect(
         connection.Credentials(cloud=conftest.lab.CLOUD))
     requests = Requests(compute)
-    return cloud.HostCloud(title, requests, *others), requests.reads
+    return cloud.HostCloud(requests, *others), requests.reads
 
 
 def test_a_pass_costs_one_list(host, servers):

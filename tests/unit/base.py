@@ -65,9 +65,9 @@ class DriverTestCase(base.DbTestCase):
     @staticmethod
     def forget_clouds():
         """Drop cached clouds, as a new process has none."""
-        cloud._clouds.clear()
-        cloud._failures.clear()
-        cloud._longest_readings.clear()
+        for kept in (cloud._clouds, cloud._failures,
+                     cloud._longest_readings):
+            kept._values.clear()
 
     def set_driver_info(self, **values):
         """Change driver_info; None removes a key."""

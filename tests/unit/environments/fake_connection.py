@@ -73,7 +73,7 @@ class FakeConnection:
         self.extensions = ['ip_allocation']
         self.deaf = False
         self.services = host_connection.Services(
-            'The host cloud', None, NoImages(), None, None)
+            None, NoImages(), None, None)
         self.session = session.Session()
         self._lock = threading.RLock()
         self._moments = itertools.count(1)

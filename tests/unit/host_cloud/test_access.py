@@ -190,7 +190,7 @@ class OwnCredentialTestCase(AccessTestCase):
                     cloud='machines', group='quintupleo')
 
     def connect(self, **values):
-        _title, compute, image, *_rest = connection.connect(
+        compute, image, *_rest = connection.connect(
             connection.Credentials(application_credential_id='abc',
                                    application_credential_secret=SECRET,
                                    **values))

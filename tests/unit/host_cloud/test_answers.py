@@ -158,7 +158,7 @@ class ServiceTestCase(SocketTestCase):
 
     def calls(self):
         """Functions that ask something, with method and path."""
-        _title, compute, image, volume, network = connection.connect(
+        compute, image, volume, network = connection.connect(
             connection.Credentials())
         for service in compute, image, volume, network:
             service.ATTEMPTS = 1

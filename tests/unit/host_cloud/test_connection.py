@@ -88,7 +88,7 @@ class SharedCloudTestCase(base.DriverTestCase):
         for theirs, used in (('2.1', (2, 1)), ('2.87', (2, 87)),
                              ('2.98', (2, 98)), ('2.120', (2, 98))):
             self.host_cloud.microversion = theirs
-            _title, compute, *_rest = connection.connect(
+            compute, *_rest = connection.connect(
                 connection.Credentials())
             self.assertEqual(used, compute.microversion)
 

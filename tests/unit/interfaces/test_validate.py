@@ -481,7 +481,7 @@ class CloudsYamlTestCase(ValidateTestCase):
 
     def test_requests_time_out(self):
         self.set_driver_info(quintupleo_cloud='machines')
-        _title, compute, *_rest = connection.connect(
+        compute, *_rest = connection.connect(
             connection.Credentials(cloud='machines'))
         self.assertEqual(60, compute._rest.session.timeout)
 
