@@ -72,7 +72,6 @@ class _Execution:
         self._deadline = deadline
         self._body = body
         self._device = boot_device.of_next_boot(node)
-        self._host = cloud.get(info.credentials)
         # The last of these without success for all that is known.
         self._sent = []
         self._request_id = None

@@ -340,13 +340,6 @@ def _staying_on(request, actions):
     return tuple(each for each in actions if each is not Action.STOP)
 
 
-def leads_to(action: Action, vm_state: str) -> str:
-    """Return the ``vm_state`` to which an action leads from another."""
-    if action is Action.REBUILD:
-        return 'stopped' if vm_state == 'stopped' else 'active'
-    return _VM_STATE_AFTER.get(action, vm_state)
-
-
 def reached(action: Action, state: ServerState, begun_in: str) -> bool:
     """Return whether an action has led to where it should.
 
@@ -356,7 +349,9 @@ def reached(action: Action, state: ServerState, begun_in: str) -> bool:
     :param state: the server's, seen afterwards.
     :param begun_in: the ``vm_state`` in which the action was sent.
     """
-    wanted = leads_to(action, begun_in)
+    wanted = _VM_STATE_AFTER.get(action, begun_in)
+    if action is Action.REBUILD and begun_in != 'stopped':
+        wanted = 'active'
     if state.task_state or state.vm_state != wanted:
         return False
     return (state.power_state in GUEST_OFF) == (wanted == 'stopped')

@@ -70,12 +70,11 @@ def _poll(read: abc.Callable[[], typing.Any],
 # proxy before Nova asks for.
 LONGEST_RETRY_AFTER = 60.0
 
-_REBOOTS = (transitions.Action.HARD_REBOOT, transitions.Action.SOFT_REBOOT)
-
 _NMI = 'NMI'
 # What does harm when it is sent twice and leaves no trace in the server's
 # state, with Nova's names of the instance actions.
-_ONCE = {**dict.fromkeys(_REBOOTS, 'reboot'),
+_ONCE = {transitions.Action.HARD_REBOOT: 'reboot',
+         transitions.Action.SOFT_REBOOT: 'reboot',
          transitions.Action.SNAPSHOT: 'createImage'}
 
 

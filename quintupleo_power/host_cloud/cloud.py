@@ -102,7 +102,13 @@ def limit_readers(credentials: connection.Credentials,
     with _reading_ended:
         if not _reading_ended.wait_for(
                 lambda: _readers.get(credentials, 0) < limit, timeout):
-            raise _no_answer(credentials, timeout)
+            error = errors.CloudUnreachable(
+                f'The host cloud has not answered for {timeout:.0f} s to '
+                'others that read servers with the same credentials')
+            _failures.put(credentials,
+                          (error, time.monotonic() + FAILURE_AGE))
+            error.is_repeated = True
+            raise error
         _readers[credentials] = _readers.get(credentials, 0) + 1
     begun = time.monotonic()
     try:
@@ -116,17 +122,6 @@ def limit_readers(credentials: connection.Credentials,
             if not _readers[credentials]:
                 del _readers[credentials]
             _reading_ended.notify_all()
-
-
-def _no_answer(credentials, seconds):
-    """Return the error for a cloud that others wait for, which now counts."""
-    error = errors.CloudUnreachable(
-        f'The host cloud has not answered for {seconds:.0f} s to others that '
-        'read servers with the same credentials')
-    with _making:
-        _failures.put(credentials, (error, time.monotonic() + FAILURE_AGE))
-    error.is_repeated = True
-    return error
 
 
 def answered(credentials: connection.Credentials) -> None:

@@ -3,6 +3,7 @@
 
 from collections import abc
 from email import utils as email_utils
+import json
 import re
 import time
 import typing
@@ -262,7 +263,7 @@ class Service:
 
     def _http_error(self, exc):
         if exc.http_status == 404 and str(exc.url).endswith('/auth/tokens'):
-            fault = _fault(exc) or ''
+            fault = str(_explanation(exc))
             # "Could not find Application Credential: ..." of Keystone's
             # exception ApplicationCredentialNotFound.
             if 'application credential' in fault.lower():
@@ -272,38 +273,29 @@ class Service:
                 'at that address (HTTP 404): check auth_url')
         message = (f'{self._title} answered {exc.http_status} to '
                    f'{exc.method}: {_explanation(exc)}')
-        kind = _KINDS.get(exc.http_status)
-        if kind is None and (
-                exc.http_status in _PASSING or exc.http_status >= 500):
-            return _busy(exc, message)
+        kind = _KINDS.get(exc.http_status, errors.ServerError
+                          if exc.http_status >= 500 else errors.BadRequest)
         if exc.http_status == 406 and self._newest != NO_MICROVERSION:
             # What it has by now is asked for again.
-            return errors.MalformedAnswer(message)
+            kind = errors.MalformedAnswer
         if exc.http_status == 409 and not str(exc.url).endswith('/action'):
             # Only of an action is it about the server's state.
-            return errors.ServerError(message)
-        return (kind or errors.BadRequest)(message)
+            kind = errors.ServerError
+        seconds = (answers.retry_after(exc.response)
+                   if issubclass(kind, errors.ServerError) else 0)
+        if seconds:
+            message += f' (asks to be left alone for {seconds:.0f} seconds)'
+        return kind(message, seconds)
 
-
-# Request timeout, too many requests.
-_PASSING = (408, 429)
 
 _KINDS: dict[int, type[errors.HostCloudError]] = {
-    400: errors.BadRequest,
     403: errors.Forbidden,
     404: errors.NotFound,
+    408: errors.ServerError,
     409: errors.Conflict,
+    429: errors.TooManyRequests,
     501: errors.NotOffered,
 }
-
-
-def _busy(exc, message):
-    seconds = answers.retry_after(exc.response)
-    if seconds:
-        message += f' (asks to be left alone for {seconds:.0f} seconds)'
-    kind = (errors.TooManyRequests if exc.http_status == 429
-            else errors.ServerError)
-    return kind(message, retry_after=seconds)
 
 
 def _without_surrogates(found):
@@ -311,27 +303,16 @@ def _without_surrogates(found):
 
     No database takes them, and JSON may escape one.
     """
-    if isinstance(found, str):
-        return found.encode('utf-16', 'surrogatepass').decode(
-            'utf-16', 'replace')
-    if isinstance(found, list):
-        return [_without_surrogates(each) for each in found]
-    if isinstance(found, dict):
-        return {_without_surrogates(key): _without_surrogates(value)
-                for key, value in found.items()}
-    return found
+    text = json.dumps(found, ensure_ascii=False)
+    return json.loads(text.encode('utf-16', 'surrogatepass').decode(
+        'utf-16', 'replace'))
 
 
 def _explanation(exc):
-    """Return the sentence in an error of Nova, Glance or Keystone."""
-    return _fault(exc) or exc.message
+    """Return the sentence in an error of Nova, Glance or Keystone.
 
-
-def _fault(exc):
-    """Return what an OpenStack service itself says of a fault, or None.
-
-    Nova wraps it in an object whose key names the kind of fault, which
-    keystoneauth does not look into.
+    It is in an object whose key names the kind of fault, which keystoneauth
+    does not look into.
     """
     try:
         for fault in exc.response.json().values():
@@ -339,7 +320,7 @@ def _fault(exc):
                 return fault['message']
     except (AttributeError, ValueError):
         pass
-    return None
+    return exc.message
 
 
 def _short(exc):
