@@ -55,9 +55,7 @@ class Capabilities:
         key = (server.image_id, server.volume_ids)
         found = self._network_first.get(key)
         if found is None:
-            properties = (self._volumes.image_properties(server)
-                          if server.image_id is None
-                          else self._images.of_server(server))
+            properties = self._read_properties(server)
             if properties is not None:
                 found = images.is_network_first(properties)
                 # An ISO without the property may get it yet.
@@ -119,9 +117,7 @@ class Capabilities:
     def image_properties(self, server: servers.Server) -> dict | None:
         """Return properties that make the same machine, None if unknown."""
         # What Nova shows of them with the server is less.
-        found = (self._images.of_server(server) if server.image_id
-                 else self._volumes.image_properties(server)
-                 ) or server.image_properties
+        found = self._read_properties(server) or server.image_properties
         return images.of_the_machine(found) if found else None
 
     def shutdown_timeout(self, server: servers.Server) -> int | None:
@@ -250,9 +246,15 @@ class Capabilities:
         """Return the properties of the image that a server boots from."""
         if server.image_properties is not None:
             return server.image_properties
-        if server.image_id is None:
-            return self._volumes.image_properties(server) or None
-        return self._images.of_server(server)
+        return self._read_properties(server) or None
+
+    def _read_properties(self, server):
+        """Return these as Glance or Cinder shows them, {} if there are none.
+
+        :returns: None if they are not shown, or the image is gone.
+        """
+        return (self._volumes.image_properties(server)
+                if server.image_id is None else self._images.of_server(server))
 
 
 def _extra_specs(server):

@@ -17,7 +17,6 @@ from quintupleo_power.host_cloud import typed_json
 TAGS_MICROVERSION = (2, 26)
 # Servers whose instance actions are looked through for one.
 _SERVERS = 10
-_RESCUED = 'rescued'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,13 +189,13 @@ class CloudInfo:
                 'The compute API of the host cloud is %d.%d, and it takes '
                 '2.26 to list servers by their tag: name the servers one by '
                 'one' % self._compute.microversion)
-        return [server for page in servers.read_pages(
-            self._compute, {'tags': tag}) for server in page]
+        return [server for page in servers.read_pages(self._compute, tags=tag)
+                for server in page]
 
     def has_rescued(self) -> bool:
         """Return whether one of the newest servers was ever rescued."""
         newest = next(servers.read_pages(self._compute))
-        if any(server.state.vm_state == _RESCUED for server in newest):
+        if any(server.state.vm_state == 'rescued' for server in newest):
             return True
         return any(
             each.get('action') == 'rescue' and not each.get('message')

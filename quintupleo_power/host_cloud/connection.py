@@ -9,6 +9,7 @@ from keystoneauth1 import exceptions as ks_exceptions
 from keystoneauth1.identity import v3
 from keystoneauth1 import loading
 from keystoneauth1 import session as ks_session
+from openstack.config import cloud_region
 from oslo_config import cfg
 import requests
 
@@ -30,7 +31,7 @@ GROUP = quintupleo_conf.GROUP
 # volume-backed servers, 2.98 shows the image's properties with the server.
 NEWEST_COMPUTE_MICROVERSION = (2, 98)
 
-SERVICE_TYPES = ('compute', 'image', 'block-storage', 'network')
+_SERVICE_TYPES = ('compute', 'image', 'block-storage', 'network')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,14 +110,13 @@ def services(access: Access) -> Services:
     logger: typing.Any = redaction.Logger('keystoneauth.session', session.auth)
 
     def make(service_type: str, oldest: str,
-             newest_microversion: typing.Any = service.NO_MICROVERSION,
-             ) -> service.Service:
+             *newest_microversion: tuple[int, int]) -> service.Service:
         return service.Service(access.title, adapter.Adapter(
             session, service_type=service_type, region_name=access.region_name,
             interface=access.interface,
             endpoint_override=access.endpoints.get(service_type),
             min_version=oldest, max_version=f'{oldest[0]}.latest',
-            logger=logger), newest_microversion)
+            logger=logger), *newest_microversion)
 
     return Services(
         make('compute', '2.1', NEWEST_COMPUTE_MICROVERSION),
@@ -207,12 +207,17 @@ def _from_clouds_yaml(name, region_name):
     entry, session = clouds_yaml.entry(name, region_name)
     if not entry.config.get('api_timeout'):
         session.timeout = CONF[GROUP].timeout
+    return access_by(entry, session, f"Host cloud '{name}'")
+
+
+def access_by(entry: cloud_region.CloudRegion, session: ks_session.Session,
+              title: str) -> Access:
+    """Return how to enter a cloud by an entry of openstacksdk's."""
     return Access(
-        title=f"Host cloud '{name}'",
-        session=session,
+        title=title, session=session,
         region_name=entry.get_region_name('compute'),
         interface=entry.get_interface('compute') or 'public',
-        endpoints={each: entry.get_endpoint(each) for each in SERVICE_TYPES})
+        endpoints={each: entry.get_endpoint(each) for each in _SERVICE_TYPES})
 
 
 def configured_auth_url() -> str | None:

@@ -43,10 +43,9 @@ class Flavor:
     @property
     def required_traits(self) -> tuple[str, ...]:
         """The traits that it requires of a host, sorted."""
-        matches = [(_TRAIT.fullmatch(name), value)
-                   for name, value in self.extra_specs.items()]
-        return tuple(sorted({match[1] for match, value in matches
-                             if match and value == 'required'}))
+        return tuple(sorted({
+            match[1] for name, value in self.extra_specs.items()
+            if value == 'required' and (match := _TRAIT.fullmatch(name))}))
 
     @property
     def architecture(self) -> str | None:

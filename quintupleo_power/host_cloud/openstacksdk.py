@@ -9,19 +9,6 @@ from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import connection as host_cloud_connection
 
 
-def access(connection: sdk_connection.Connection
-           ) -> host_cloud_connection.Access:
-    """Return how the driver enters a cloud that openstacksdk has entered."""
-    answers.check(connection.session)
-    config = connection.config
-    return host_cloud_connection.Access(
-        title='The host cloud', session=connection.session,
-        region_name=config.get_region_name('compute'),
-        interface=config.get_interface('compute'),
-        endpoints={each: config.get_endpoint(each)
-                   for each in host_cloud_connection.SERVICE_TYPES})
-
-
 def drop_microversions(connection: sdk_connection.Connection
                        ) -> sdk_connection.Connection:
     """Return a connection that uses the microversions each request needs.
@@ -40,7 +27,9 @@ def drop_microversions(connection: sdk_connection.Connection
 def services(connection: sdk_connection.Connection
              ) -> host_cloud_connection.Services:
     """Return the services of a cloud that openstacksdk has entered."""
-    return host_cloud_connection.services(access(connection))
+    answers.check(connection.session)
+    return host_cloud_connection.services(host_cloud_connection.access_by(
+        connection.config, connection.session, 'The host cloud'))
 
 
 def connect(access: host_cloud_connection.Access

@@ -224,8 +224,7 @@ class ServerCache:
                 self._longest_list(len(self._requested), FIRST_LIST),
                 self._longest_list(self._readers))
         is_whole = True
-        for page in servers.read_pages(self._compute,
-                                       {'limit': longest + 1}):
+        for page in servers.read_pages(self._compute, limit=longest + 1):
             found += page
             if len(found) > longest:
                 LOG.info('The project holds more than %s servers, too many '
@@ -284,9 +283,8 @@ class ServerCache:
             time.time() - (time.monotonic() - since) + (ahead or 0.0) - skew,
             datetime.timezone.utc)
         oldest = time.monotonic() - 2 * WHOLE_LIST_AGE
-        for page in servers.read_pages(
-                self._compute,
-                {'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):
+        for page in servers.read_pages(self._compute, **{
+                'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):
             with self._lock:
                 for server in page:
                     self._keep(server)

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import time
 import types
+import typing
 
 from oslo_log import log
 from oslo_utils import uuidutils
@@ -157,27 +158,24 @@ def read(compute: service.Service, reference: str) -> Server:
     return found[0]
 
 
-def read_pages(compute: service.Service, filters: dict | None = None
+def read_pages(compute: service.Service, **query: typing.Any
                ) -> abc.Iterator[list[Server]]:
     """Return servers of the project, newest first, a list for each request."""
-    query = dict(filters or {})
     while True:
         begun = time.monotonic()
         answer = compute.get('/servers/detail', **query)
         described = typed_json.Body(answer, 'its servers', 'Nova').get(
             'servers', list)
-        yield list(_well_formed(described, begun))
+        page = []
+        for body in described:
+            try:
+                page.append(Server.from_body(body, begun))
+            except errors.ServerError as exc:
+                # It is the fault of its node only.
+                LOG.warning('A server is left out of a list: %s', exc)
+        yield page
         # Nova links to the next page of all but the last one.
         if not described or not answer.get('servers_links'):
             return
         last = typed_json.Body(described[-1], 'a server', 'Nova')
         query['marker'] = last.get('id', str)
-
-
-def _well_formed(described, begun):
-    """Yield servers; one of a wrong form is the fault of its node only."""
-    for body in described:
-        try:
-            yield Server.from_body(body, begun)
-        except errors.ServerError as exc:
-            LOG.warning('A server is left out of a list: %s', exc)

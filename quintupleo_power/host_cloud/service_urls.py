@@ -9,7 +9,6 @@ are looked at: what is compared here is what is connected to.
 from collections import abc
 import ipaddress
 import re
-import typing
 from urllib import parse as urlparse
 
 _PLAIN = re.compile(
@@ -21,27 +20,14 @@ _PLAIN = re.compile(
 _DEFAULT_PORTS = {'http': 80, 'https': 443}
 
 
-class Address(typing.NamedTuple):
-    """An address in the form in which two of them are compared.
-
-    :ivar origin: what decides who answers: scheme, host in lower case, port.
-    :ivar path: its segments.
-    """
-
-    origin: tuple[str, str, int]
-    path: tuple[str, ...]
-
-    def permits(self, other: 'Address') -> bool:
-        """Return whether another address is this one or below its path."""
-        return (self.origin == other.origin
-                and other.path[:len(self.path)] == self.path)
-
-
-def parse(url: str) -> Address | None:
+def parse(url: str) -> tuple[tuple[str, str, int], tuple[str, ...]] | None:
     """Return an address, or None unless it is a plain http or https one.
 
     User information, queries, fragments, encoded characters, '.' and '..' are
     not plain.
+
+    :returns: (what decides who answers: scheme, host in lower case and port,
+        the segments of the path).
     """
     match = _PLAIN.fullmatch(url)
     if match is None:
@@ -57,15 +43,16 @@ def parse(url: str) -> Address | None:
     path = tuple(match['path'].split('/')[1:])
     if not 0 < port < 65536 or '..' in host or {'.', '..'} & set(path):
         return None
-    return Address((scheme, host, port), path)
+    return (scheme, host, port), path
 
 
 def permitted(url: str, allowed: abc.Iterable[str]) -> bool:
     """Return whether a URL is one of some plain ones, or below its path."""
     wanted = parse(url)
     return wanted is not None and any(
-        address.permits(wanted) for address in map(parse, allowed)
-        if address is not None)
+        address and address[0] == wanted[0]
+        and address[1] == wanted[1][:len(address[1])]
+        for address in map(parse, allowed))
 
 
 def same_service(url: str | None, other: str | None) -> bool:

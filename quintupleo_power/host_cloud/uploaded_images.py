@@ -131,7 +131,9 @@ class InstanceImages:
             another HostCloudError.
         """
         properties = {**machine, **_CONFIG_DRIVE, _CHECKSUM: checksum}
-        name = _instance_name(properties)
+        digest = hashlib.sha256(
+            json.dumps(properties, sort_keys=True).encode()).hexdigest()
+        name = f'{_INSTANCE_TAG}-{digest}'
         queued_since: dict[str, float] = {}
         made = None
         while True:
@@ -261,11 +263,6 @@ class InstanceImages:
                         '%(reason)s',
                         {'image': image['id'], 'name': image.get('name'),
                          'reason': exc})
-
-
-def _instance_name(properties):
-    text = json.dumps(properties, sort_keys=True)
-    return f'{_INSTANCE_TAG}-{hashlib.sha256(text.encode()).hexdigest()}'
 
 
 def _is_whole(image):

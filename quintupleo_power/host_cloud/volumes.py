@@ -71,7 +71,8 @@ class Volumes:
                 return None
         disks = [(_device(volume, server.id), number, volume.get('size', int))
                  for number, volume in enumerate(found)
-                 if not _is_cd(volume)]
+                 if volume.part('volume_image_metadata').find(
+                     'disk_format', str) != 'iso']
         return min(disks)[2] if disks else None
 
     def _read_image_properties(self, volume_ids):
@@ -109,11 +110,6 @@ class Volumes:
 def _log_not_shown(server, error):
     LOG.debug('The volumes of server %(server)s are not shown: %(reason)s',
               {'server': server.id, 'reason': error})
-
-
-def _is_cd(volume):
-    return (volume.part('volume_image_metadata').find('disk_format', str)
-            == 'iso')
 
 
 def _device(volume, server_id):

@@ -101,7 +101,7 @@ class SharedCloudTestCase(base.DriverTestCase):
             entered.image.images(name='quintupleo-rescue-bios'))).id)
         self.assertEqual(
             access.endpoints['compute'],
-            openstacksdk.access(entered).endpoints['compute'])
+            openstacksdk.services(entered).compute._rest.endpoint_override)
 
     def test_error_that_says_nothing_is_told_by_its_status(self):
         for body in ({'computeFault': {}}, {'error': 'none'}, {}):
