@@ -219,7 +219,7 @@ def _checked(image, image_id=None):
     """Return an image, if it is one and the one that was asked for."""
     body = typed_json.Body(image, 'an image', 'Glance')
     found = body.get('id', str)
-    if image_id and not servers.same_id(found, image_id):
+    if image_id and identifiers.reference(found) != image_id:
         raise body.wrong(f'it is image {found} and not {image_id}')
     return image
 

@@ -130,7 +130,7 @@ class Ports:
     def _require_free(self, port_id, port, server):
         """Require that a server may have a port, as Nova does later."""
         owner = port.get('device_id')
-        if owner and not servers.same_id(owner, server.id):
+        if owner and identifiers.reference(owner) != server.id:
             raise errors.NotPossible(
                 f'Port {port_id} is in use ({port.get("device_owner")} of '
                 f'{owner}): name one that nothing has')

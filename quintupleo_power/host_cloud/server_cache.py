@@ -223,18 +223,16 @@ class ServerCache:
             longest = max(
                 self._longest_list(len(self._requested), FIRST_LIST),
                 self._longest_list(self._readers))
-        is_whole = True
         for page in servers.read_pages(self._compute, limit=longest + 1):
             found += page
             if len(found) > longest:
                 LOG.info('The project holds more than %s servers, too many '
                          'to list them for those that are nodes: each of '
                          'these is read by itself', longest)
-                is_whole = False
                 break
         with self._lock:
             self._size, self._sized_at = len(found), time.monotonic()
-            if is_whole:
+            if len(found) <= longest:
                 self._replace(found, begun)
             else:
                 for server in found:

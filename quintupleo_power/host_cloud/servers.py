@@ -13,6 +13,7 @@ from oslo_utils import uuidutils
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
 from quintupleo_power import transitions
@@ -111,12 +112,6 @@ def _state(body: typed_json.Body) -> transitions.ServerState:
         task_state=body.get('OS-EXT-STS:task_state', str, types.NoneType))
 
 
-def same_id(one: str, other: str) -> bool:
-    """Return whether two spellings of a UUID are of the same one."""
-    return (one.replace('-', '').lower()
-            == other.replace('-', '').lower())
-
-
 def not_found(reference: str) -> errors.NotFound:
     """Return the error for a server that is not there, by its UUID."""
     return errors.NotFound(
@@ -136,7 +131,8 @@ def read(compute: service.Service, reference: str) -> Server:
                 compute.get(f'/servers/{reference}', 'server'), begun)
         except errors.NotFound:
             raise not_found(reference)
-        if not same_id(server.id, reference):
+        if identifiers.reference(server.id) != identifiers.reference(
+                reference):
             raise errors.ServerError(
                 f'The host cloud was asked for server {reference} and '
                 f'describes {server.id}')

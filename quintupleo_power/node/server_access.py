@@ -14,6 +14,7 @@ from oslo_utils import uuidutils
 
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import internal_info
@@ -110,7 +111,7 @@ def _names(info, internal, node, server):
         return False
     value = value.strip()
     if uuidutils.is_uuid_like(value):
-        return servers.same_id(value, server.id)
+        return identifiers.reference(value) == server.id
     # Which server a name is of shows only after a request.
     return _used(internal) == server.id or value == server.name and all(
         info.get(key) == node.driver_info.get(key) for key in _CLOUD)
