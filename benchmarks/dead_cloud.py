@@ -161,7 +161,8 @@ def memory():
 def forget():
     """Forget all clouds, as a conductor that has just started."""
     for cache in cloud._clouds, cloud._failures, cloud._longest_readings:
-        cache.clear()
+        for key, _ in cache.items():
+            cache.drop(key)
 
 
 def measure(conductor, bad, wanted, dead):
