@@ -3,7 +3,6 @@
 
 import collections
 import functools
-import threading
 
 from openstack import exceptions
 
@@ -27,6 +26,7 @@ class Builder:
     def __init__(self, inventory, resolved, stored, progress, timeout):
         """Use a project; wait so many seconds for one server or volume."""
         self._nova = inventory.connection.compute
+        self._neutron = inventory.connection.network
         self._retrier = inventory.retrier
         self._progress = progress
         self._items = plan.items(stored.definition)
@@ -34,7 +34,7 @@ class Builder:
                                                  stored.name)
         self._servers = servers.Servers(inventory, resolved, stored, timeout)
         self._remover = remover.Remover(inventory)
-        self._lock = threading.Lock()
+        # Threads only get and set single keys, which needs no lock.
         self._created = {}
 
     def build(self, resources, wait):
@@ -73,12 +73,13 @@ class Builder:
                                   lambda: self._complete(item), (item.key,))
 
     def _adopt(self, resources):
-        """Take what exists, and remove what cannot be used."""
-        broken = []
+        """Take what exists, and remove what cannot be used or is too much."""
+        surplus, broken = [], []
         for each in resources:
             if each.key not in self._items:
-                continue
-            if each.key in self._created or _is_broken(each):
+                # There were more servers before.
+                surplus.append(each)
+            elif each.key in self._created or _is_broken(each):
                 # Of two that commands made at the same time the first counts.
                 broken.append(each)
             else:
@@ -89,18 +90,12 @@ class Builder:
             names = ', '.join(sorted(each.key for each in broken))
             self._progress.note(
                 f'To be removed, as it cannot be used: {names}')
-            self._remover.remove(broken, self._progress)
+        self._remover.remove(surplus + broken, self._progress)
 
     def _create(self, item):
-        with self._lock:
-            created = dict(self._created)
         creator = (self._networking if item.kind in _NEUTRON
                    else self._servers)
-        resource = creator.create(item, created)
-        if item.kind == plan.VOLUME:
-            resource = self._servers.wait_for_volume(resource)
-        with self._lock:
-            self._created[item.key] = resource
+        self._created[item.key] = creator.create(item, self._created)
 
     def _complete(self, item):
         """Wait for a server, and bring it to what its role wants."""
@@ -126,8 +121,10 @@ class Builder:
 
     def _release_addresses(self, key):
         if (plan.kind(key) == plan.PORT
-                and self._items[key].what.fixed_ip == 'release'):
-            self._networking.release_addresses(self._created[key])
+                and self._items[key].what.fixed_ip == 'release'
+                and self._created[key].fixed_ips):
+            self._retrier.call(self._neutron.update_port,
+                               self._created[key].id, fixed_ips=[])
 
 
 def _title(task_name):

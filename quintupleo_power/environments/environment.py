@@ -149,15 +149,9 @@ class Environments:
 
     def _build(self, stored, resolved, wait):
         name = stored.name
-        resources = self._inventory.read(name)[name]
-        kept = plan.items(stored.definition)
-        surplus = [each for each in resources if each.key not in kept]
-        if surplus:
-            # There were more servers before.
-            self._remover.remove(surplus, self._progress)
-            resources = [each for each in resources if each.key in kept]
-        builder.Builder(self._inventory, resolved, stored, self._progress,
-                        self._timeout).build(resources, wait)
+        builder.Builder(
+            self._inventory, resolved, stored, self._progress, self._timeout
+            ).build(self._inventory.read(name)[name], wait)
         return self._read(name, stored, self._inventory.read(name)[name])
 
     @errors.translated()

@@ -107,9 +107,11 @@ class Networking:
         return router
 
     def _find_interface(self, router_id, subnet_id):
-        return next((port for port in self._inventory.router_ports(router_id)
-                     for address in port.fixed_ips or ()
-                     if address['subnet_id'] == subnet_id), None)
+        return next((
+            port for port in self._retrier.read_all(
+                self._neutron.ports, device_id=router_id)
+            for address in port.fixed_ips or ()
+            if address['subnet_id'] == subnet_id), None)
 
     def _subnet_ids(self, network, created):
         if network.existing is not None:
@@ -185,12 +187,6 @@ class Networking:
             item, self._neutron.create_ip, port_id=port.id,
             floating_network_id=self._resolved.ids[
                 'network', item.what.floating_ip])
-
-    def release_addresses(self, port):
-        """Release the fixed IP addresses of openstacksdk's port."""
-        if port.fixed_ips:
-            self._retrier.call(self._neutron.update_port, port.id,
-                                fixed_ips=[])
 
 
 def change_interface(neutron, verb, router_id, subnet_id):

@@ -80,11 +80,6 @@ class Inventory:
             name: value for name, value in attributes.items()
             if value is not None})
 
-    def router_ports(self, router_id):
-        """Return openstacksdk's ports by which a router joins networks."""
-        return self.retrier.read_all(self.connection.network.ports,
-                                     device_id=router_id)
-
     def _readers(self, environment):
         """Return functions that list (owner and key, resource), by kind."""
         return {

@@ -41,7 +41,6 @@ class Remover:
     def __init__(self, inventory, timeout=TIMEOUT):
         self._connection = inventory.connection
         self._retrier = inventory.retrier
-        self._inventory = inventory
         self._timeout = timeout
 
     def remove(self, resources, progress, timeout=None):
@@ -102,15 +101,17 @@ class Remover:
                 'was requested')
 
     def _remove_interfaces(self, router_id):
-        for port in self._inventory.router_ports(router_id):
+        neutron = self._connection.network
+        for port in self._retrier.read_all(neutron.ports,
+                                           device_id=router_id):
             if not (port.device_owner or '').startswith(_INTERFACES):
                 continue
             for address in port.fixed_ips or ():
                 # An earlier attempt may have removed it.
                 with contextlib.suppress(exceptions.NotFoundException):
                     self._retrier.call(
-                        networking.change_interface, self._connection.network,
-                        'remove', router_id, address['subnet_id'])
+                        networking.change_interface, neutron, 'remove',
+                        router_id, address['subnet_id'])
 
 
 def _not_removed(resource, reason):

@@ -87,18 +87,16 @@ class Retrier:
 
     def poll(self, read, is_done, timeout, interval=None):
         """Read something until it is done; return what was read last."""
-        try:
-            return self._retrying(
-                tenacity.retry_if_not_result(is_done), timeout,
-                tenacity.wait_fixed(INTERVAL if interval is None else interval)
-                )(read)
-        except tenacity.RetryError as exc:
-            return exc.last_attempt.result()
+        return self._retrying(
+            tenacity.retry_if_not_result(is_done), timeout,
+            tenacity.wait_fixed(INTERVAL if interval is None else interval)
+            )(read)
 
     def _retrying(self, condition, timeout, wait):
         return tenacity.Retrying(
             retry=condition, stop=tenacity.stop_after_delay(timeout),
-            wait=wait, sleep=self.sleep, reraise=True)
+            wait=wait, sleep=self.sleep,
+            retry_error_callback=lambda state: state.outcome.result())
 
     def _retrying_requests(self):
         return self._retrying(tenacity.retry_if_exception(_is_retriable),

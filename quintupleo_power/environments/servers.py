@@ -2,6 +2,7 @@
 """Creates the volumes, server groups and servers of an environment."""
 
 import base64
+import contextlib
 import time
 
 from openstack import exceptions
@@ -51,11 +52,11 @@ class Servers:
             image_id = self._resolved.images[role.name].id
         else:
             image_id = self._resolved.ids.get(('image', disk.image))
-        return self._inventory.create(
+        return self.wait_for_volume(self._inventory.create(
             self._name, item, self._connection.block_storage.create_volume,
             name=ownership.name(self._name, item.key), size=disk.size,
             image_id=image_id, volume_type=disk.type,
-            metadata=ownership.metadata(self._name, item.key))
+            metadata=ownership.metadata(self._name, item.key)))
 
     def wait_for_volume(self, volume):
         """Wait until a volume can be used, and return it."""
@@ -121,11 +122,9 @@ class Servers:
         """Stop a server, unless it is stopped, and wait for the end."""
         if server.status == 'SHUTOFF':
             return
-        try:
+        # It may have been requested before a response was lost.
+        with contextlib.suppress(exceptions.ConflictException):
             self._retrier.call(self._nova.stop_server, server.id)
-        except exceptions.ConflictException:
-            # It may have been requested before a response was lost.
-            pass
         self._wait(server.id, ('SHUTOFF',))
 
     def set_made(self, server):
