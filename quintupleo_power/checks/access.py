@@ -13,9 +13,6 @@ VOLUMES, RESCUE = 'volume API', 'rescue'
 # may; without a proof only a trial shows it.
 TRY = 'run this command with --try --flavor <flavor>'
 
-_ADMINISTRATORS = {'admin'}
-_READERS = {'reader'}
-
 # What needs which compute API; the last one has all of it.
 _FEATURES = {
     consoles.MICROVERSION: 'consoles',
@@ -67,11 +64,11 @@ def _judge_credentials(token):
             'name the project in clouds.yaml (project_name) or [quintupleo]')
     roles = {role.lower() for role in token.roles}
     whose += f', project {token.project}, roles {", ".join(token.roles)}'
-    if roles and roles <= _READERS:
+    if roles == {'reader'}:
         return results.failed(
             f'{whose}: a reader starts and rescues no server',
             'have the role member given to that user in the project')
-    if roles & _ADMINISTRATORS:
+    if 'admin' in roles:
         return results.warned(
             f"{whose}: an administrator's credentials",
             'use those of a member, best an application credential: '

@@ -5,6 +5,7 @@ from oslo_config import cfg
 
 from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.environments import errors
 
 try:
     from ironic.conf import conductor as ironic_conductor
@@ -32,10 +33,6 @@ _TIMES = ('power_state_change_timeout', 'sync_power_state_interval')
 _SHORTEST_STATE_TIMEOUT = 30
 
 
-class ConfigurationError(Exception):
-    """The files cannot be read; the text says why."""
-
-
 def usual_files() -> list[str]:
     """Return the paths of the files that a conductor reads by default."""
     return cfg.find_config_files(project='ironic', prog='ironic-conductor')
@@ -45,7 +42,7 @@ def load(files: list[str]) -> cfg.ConfigOpts:
     """Read a conductor's configuration, and make the driver's code use it.
 
     Ironic itself need not be installed; where it is not, options of its own
-    that are not set are not judged. May raise ConfigurationError.
+    that are not set are not judged. May raise EnvironmentsError.
     """
     try:
         cfg.CONF([], default_config_files=files, default_config_dirs=[])
@@ -62,7 +59,7 @@ def load(files: list[str]) -> cfg.ConfigOpts:
             dict(group)
         return conf
     except (cfg.Error, ValueError) as exc:
-        raise ConfigurationError(
+        raise errors.EnvironmentsError(
             f'The configuration of the conductor in {", ".join(files)} '
             f'cannot be used: {exc}')
 

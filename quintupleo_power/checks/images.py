@@ -100,14 +100,12 @@ def _judge_absent(mode, found, purpose):
 
 
 def _empty_images(facts):
-    """Return the empty images that were read, and the driver's timeout."""
-    found = facts.get(name(EMPTY, images.BIOS)) or {}
-    return ([image for image in found.values() if isinstance(image, dict)],
-            CONF[GROUP].action_timeout)
+    """Return the empty images that were read."""
+    found = facts.get(name(EMPTY, images.BIOS), {})
+    return [image for image in found.values() if isinstance(image, dict)]
 
 
-def _judge_shutdown(read):
-    found, action_timeout = read
+def _judge_shutdown(found):
     if not found:
         return results.skipped('needs an empty image')
     slow = {_title(image): seconds for image in found
@@ -120,6 +118,7 @@ def _judge_shutdown(read):
     advice = ('run "openstack image set --property os_shutdown_timeout=0 '
               '<image>" and make the servers again, which keep what the '
               'image had')
+    action_timeout = CONF[GROUP].action_timeout
     if seconds >= action_timeout:
         return results.failed(
             f'{text}, and the driver gives up after {action_timeout} s',

@@ -52,14 +52,12 @@ _ADVICE = {
     env_errors.EnvironmentsError:
         "see to what it says, or ask the host cloud's operator for the right",
 }
-_ERRORS = (errors.HostCloudError, env_errors.EnvironmentsError,
-           transitions.Refused, *env_errors.CLOUD_ERRORS)
 
 Verdicts = abc.Iterator[tuple[str, results.Verdict]]
 
 
 def run(target: clouds.Cloud | clouds.NoCloud, wishes: argparse.Namespace,
-        settings: cfg.ConfigOpts | None = None,
+        settings: cfg.ConfigOpts | None,
         trial: trials.Trial | None = None) -> Verdicts:
     """Check a cloud.
 
@@ -89,19 +87,16 @@ def run_checks(checks: abc.Iterable[results.Check], facts: dict) -> Verdicts:
 def _judge(check, facts):
     try:
         facts[check.name] = check.read(facts)
-    except _ERRORS as exc:
-        return _judge_error(exc)
-    return check.judge(facts[check.name])
-
-
-def _judge_error(exc):
-    if isinstance(exc, env_errors.CLOUD_ERRORS):
+    except env_errors.CLOUD_ERRORS as exc:
         return results.failed(f'The host cloud: {env_errors.explain(exc)}',
                               _ASK)
-    # The texts of failures have a line for each thing that is wrong.
-    return results.failed('; '.join(str(exc).splitlines()), next(
-        (advice for kind, advice in _ADVICE.items() if isinstance(exc, kind)),
-        _ASK))
+    except (errors.HostCloudError, env_errors.EnvironmentsError,
+            transitions.Refused) as exc:
+        # Their texts have a line for each thing that is wrong.
+        return results.failed('; '.join(str(exc).splitlines()), next(
+            (advice for kind, advice in _ADVICE.items()
+             if isinstance(exc, kind)), _ASK))
+    return check.judge(facts[check.name])
 
 
 def _checks(target, wishes, settings, trial, facts):

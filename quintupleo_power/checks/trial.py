@@ -39,13 +39,12 @@ roles:
 
 
 class Trial:
-    """A server to try things with, gone when its context ends."""
+    """A server to try things with, until :meth:`close`."""
 
     def __init__(self, target: clouds.Cloud, flavor: str,
-                 shown: progress.Progress,
-                 timeout: float = environment.TIMEOUT):
+                 shown: progress.Progress, timeout: float):
         """Prepare to wait so many seconds for each thing; make nothing."""
-        self.name = name = f'quintupleo-check-{secrets.token_hex(4)}'
+        self._name = name = f'quintupleo-check-{secrets.token_hex(4)}'
         self._connection = target.connection
         self._host = target.host
         self._flavor = flavor
@@ -55,11 +54,7 @@ class Trial:
         self._may_be_there = False
         self._advice = f'run "openstack quintupleo environment delete {name}"'
 
-    def __enter__(self):
-        """Make nothing yet."""
-        return self
-
-    def __exit__(self, *exc_info):
+    def close(self) -> None:
         """Remove what is left; raise EnvironmentsError of what stays."""
         left = self._may_be_there and self._remove()
         if left:
@@ -95,13 +90,10 @@ class Trial:
 
     def removal(self) -> results.Check:
         """Return the check of whether all of it can be removed."""
-        return results.Check(REMOVAL, lambda facts: self._remove(),
-                             self._judge_removal)
-
-    def _judge_removal(self, left):
-        if left:
-            return results.failed(left, self._advice)
-        return results.passed('nothing is left of it')
+        return results.Check(
+            REMOVAL, lambda facts: self._remove(), lambda left: (
+                results.failed(left, self._advice) if left
+                else results.passed('nothing is left of it')))
 
     def _environments(self):
         # One that was interrupted sends no request any more.
@@ -114,7 +106,7 @@ class Trial:
             flavor=json.dumps(self._flavor), mode=mode,
             image=_image(facts, images.EMPTY, mode)), 'the trial machine')
         self._may_be_there = True
-        made = self._environments().create(wanted, self.name)
+        made = self._environments().create(wanted, self._name)
         return made.all(plan.SERVER)[0].id
 
     def _switch(self, facts):
@@ -141,7 +133,7 @@ class Trial:
         """Return what could not be removed and why; empty if nothing."""
         self._may_be_there = False
         try:
-            self._environments().delete(self.name)
+            self._environments().delete(self._name)
         except (env_errors.EnvironmentsError, *env_errors.CLOUD_ERRORS,
                 KeyboardInterrupt) as exc:
             return '; '.join(str(exc).splitlines()) or 'Interrupted'

@@ -2,11 +2,9 @@
 """Command ``openstack quintupleo check``."""
 
 import contextlib
-import sys
 
 import openstack
 from osc_lib.command import command
-from osc_lib import exceptions
 from osc_lib.i18n import _
 
 from quintupleo_power.checks import clouds
@@ -16,7 +14,6 @@ from quintupleo_power.checks import runner
 from quintupleo_power.checks import trial
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import progress
 from quintupleo_power.osc import common
 
 
@@ -65,15 +62,11 @@ class Check(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
-        if parsed_args.is_trial and not parsed_args.flavor:
-            raise exceptions.CommandError(
-                '--try needs the flavor of the server that it makes: give '
-                '--flavor; "openstack flavor list" shows those that there '
-                'are')
-        settings = self._settings(parsed_args.config_files)
-        target = (clouds.of_conductor() if settings
-                  else clouds.of_user(self._connect))
-        found = self._found(target, settings, parsed_args)
+        with common.shown_progress(
+                'Interrupted. Nothing is left of what --try made.'
+                if parsed_args.is_trial else
+                'Interrupted. Nothing was changed.') as shown:
+            found = self._found(parsed_args, shown)
         self._has_failed = any(verdict.result == results.FAIL
                                for _, verdict in found)
         return ('Check', 'Result', 'Found', 'What To Do'), [
@@ -89,10 +82,7 @@ class Check(command.Lister):
         options = self.app.options
         named = options.cloud or getattr(options, 'auth_url', None)
         files = files or ([] if named else conductor.usual_files())
-        try:
-            return conductor.load(files) if files else None
-        except conductor.ConfigurationError as exc:
-            raise exceptions.CommandError(str(exc))
+        return conductor.load(files) if files else None
 
     def _connect(self):
         # The client's own connection exists only after authentication.
@@ -101,19 +91,18 @@ class Check(command.Lister):
             config=self.app.cloud_config.get_one(
                 cloud=options.cloud, argparse=options))
 
-    def _found(self, target, settings, parsed_args):
-        shown = progress.Progress(sys.stderr)
-        tried = (trial.Trial(target, parsed_args.flavor, shown,
-                             parsed_args.timeout)
-                 if parsed_args.is_trial and target.connection else None)
-        try:
-            with tried or contextlib.nullcontext():
-                return list(runner.run(target, parsed_args, settings, tried))
-        except errors.EnvironmentsError as exc:
-            raise exceptions.CommandError(str(exc))
-        except KeyboardInterrupt:
-            raise exceptions.CommandError(
-                'Interrupted. Nothing is left of what --try made.' if tried
-                else 'Interrupted. Nothing was changed.')
-        finally:
-            shown.end()
+    def _found(self, parsed_args, shown):
+        if parsed_args.is_trial and not parsed_args.flavor:
+            raise errors.EnvironmentsError(
+                '--try needs the flavor of the server that it makes: give '
+                '--flavor; "openstack flavor list" shows those that there '
+                'are')
+        settings = self._settings(parsed_args.config_files)
+        target = (clouds.of_conductor() if settings
+                  else clouds.of_user(self._connect))
+        if not (parsed_args.is_trial and target.connection):
+            return list(runner.run(target, parsed_args, settings))
+        with contextlib.closing(trial.Trial(
+                target, parsed_args.flavor, shown,
+                parsed_args.timeout)) as tried:
+            return list(runner.run(target, parsed_args, settings, tried))

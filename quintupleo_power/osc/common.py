@@ -34,24 +34,30 @@ def connection(app):
 
 
 @contextlib.contextmanager
-def environments(app, parsed_args, interrupted=RESUMED):
-    """Yield the project's Environments; raise errors as CommandError.
+def shown_progress(interrupted):
+    """Yield a Progress; raise EnvironmentsError as CommandError.
 
     :param interrupted: message after Ctrl-C.
     """
     shown = progress.Progress(sys.stderr)
-    options = {name: getattr(parsed_args, name) for name in (
-        'concurrency', 'timeout', 'removal_timeout', 'snapshot_timeout')
-        if hasattr(parsed_args, name)}
     try:
-        with errors.translated('The cloud'):
-            yield environment.Environments(connection(app), shown, **options)
+        yield shown
     except errors.EnvironmentsError as exc:
         raise exceptions.CommandError(str(exc))
     except KeyboardInterrupt:
         raise exceptions.CommandError(interrupted)
     finally:
         shown.end()
+
+
+@contextlib.contextmanager
+def environments(app, parsed_args, interrupted=RESUMED):
+    """Yield the project's Environments, as :func:`shown_progress`."""
+    options = {name: getattr(parsed_args, name) for name in (
+        'concurrency', 'timeout', 'removal_timeout', 'snapshot_timeout')
+        if hasattr(parsed_args, name)}
+    with shown_progress(interrupted) as shown, errors.translated('The cloud'):
+        yield environment.Environments(connection(app), shown, **options)
 
 
 def argument_type(pattern, expected, convert=str):

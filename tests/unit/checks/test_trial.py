@@ -193,6 +193,6 @@ class TrialTestCase(base.CommandTestCase,
     def test_trial_that_made_nothing_removes_nothing(self):
         target = self.target()
         cfg.CONF.reset()
-        with trial.Trial(target, 'tiny', progress.Progress(io.StringIO())):
-            pass
+        trial.Trial(target, 'tiny', progress.Progress(io.StringIO()),
+                    timeout=1).close()
         self.assertEqual(0, self.cloud.changes)
