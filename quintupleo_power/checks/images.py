@@ -61,8 +61,10 @@ def _judge_rescue(mode, found):
     try:
         images.check_rescue(image)
     except errors.UnsuitableImage as exc:
-        return results.failed(str(exc), _advise(
-            image, 'hw_rescue_device=cdrom', 'hw_rescue_bus=sata'))
+        return results.failed(
+            str(exc), _REPLACE if image.get('status') != 'active' else
+            'run "openstack image set --property hw_rescue_device=cdrom '
+            f'--property hw_rescue_bus=sata {image["id"]}"')
     if image.get('size') == 0:
         return results.failed(f'{_title(image)} is empty', _REPLACE)
     if images.firmware(image) != mode:
@@ -136,11 +138,3 @@ def shutdown(value: Any) -> int:
 
 def _title(image):
     return f"'{image.get('name')}' ({image['id']})"
-
-
-def _advise(image, *properties):
-    if image.get('status') != 'active':
-        return _REPLACE
-    return ('run "openstack image set '
-            + ' '.join(f'--property {each}' for each in properties)
-            + f' {image["id"]}"')

@@ -6,8 +6,6 @@ from quintupleo_power.checks import results
 from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import ports as host_ports
 
-_EXTENSION = 'port-security'
-
 
 def checks(project: cloud_facts.CloudInfo, reference: str
            ) -> list[results.Check]:
@@ -65,7 +63,7 @@ def port_checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
 
 def _judge_port_security(read):
     extensions, ports = read
-    if _EXTENSION not in extensions:
+    if 'port-security' not in extensions:
         return results.warned(
             'Neutron has no extension port-security, and filters what ports '
             'send as it is configured',

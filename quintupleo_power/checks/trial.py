@@ -21,8 +21,7 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
 from quintupleo_power import transitions
 
-SERVER, POWER, LOG, REMOVAL = (
-    'trial machine', 'power', 'console log', 'trial removal')
+SERVER, POWER = 'trial machine', 'power'
 
 # A network of the environment's own has no port security, and a NIC on it a
 # MAC address of our choice: what the file leaves out is just what is to be
@@ -81,7 +80,8 @@ class Trial:
             servers.console_check(self._host, SERVER, server),
             # It may well be empty so early.
             results.Check(
-                LOG, lambda facts: self._host.consoles.log(server(facts)),
+                'console log',
+                lambda facts: self._host.consoles.log(server(facts)),
                 lambda text: results.passed(f'{len(text)} characters'), need),
             results.Check(
                 access.RESCUE, self._rescue, lambda seconds: results.passed(
@@ -91,7 +91,7 @@ class Trial:
     def removal(self) -> results.Check:
         """Return the check of whether all of it can be removed."""
         return results.Check(
-            REMOVAL, lambda facts: self._remove(), lambda left: (
+            'trial removal', lambda facts: self._remove(), lambda left: (
                 results.failed(left, self._advice) if left
                 else results.passed('nothing is left of it')))
 

@@ -104,7 +104,8 @@ class Builder:
             self._servers.stop(server)
         for key in item.after:
             self._release_addresses(key)
-        self._servers.set_made(server)
+        self._retrier.call(self._nova.set_server_metadata, server.id,
+                           **{ownership.MADE: 'yes'})
 
     def _attach(self, server_id, key):
         resource_id = self._created[key].id

@@ -8,6 +8,7 @@ from quintupleo_power.environments import plan
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import identifiers
+from quintupleo_power.host_cloud import servers
 
 DRIVER = 'quintupleo'
 ENROLLED, COMPLETED, UNCHANGED = (
@@ -99,15 +100,14 @@ def _port(body, nic, network):
     return port
 
 
-def enroll(described, baremetal, retrier, refuse_enrolled=False,
-           tag_server=None):
+def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):
     """Enroll nodes, each server once, and return their :class:`Outcome`.
 
     :param described: nodes in the format of ``openstack baremetal create``.
     :param refuse_enrolled: whether it is an error if a server is a node with
         all its ports, unless servers are tagged.
-    :param tag_server: function of (UUID of a server, UUID of its node) that
-        makes the server that node's; None to leave servers as they are.
+    :param nova: openstacksdk's proxy, to put the UUID of each node into its
+        server's metadata; None to leave servers as they are.
     :raises: EnvironmentsError before anything is enrolled if a name is
         taken, a MAC address is that of another node's port, or a server is
         refused.
@@ -126,7 +126,7 @@ def enroll(described, baremetal, retrier, refuse_enrolled=False,
         missing = [port for port in each['ports']
                    if port['address'].lower() not in ports]
         problems += _conflicts(each, node, existing, ports)
-        if refuse_enrolled and node and not missing and not tag_server:
+        if refuse_enrolled and node and not missing and not nova:
             problems.append(
                 f'Server {_server_id(each)} ({each["name"]}) is node '
                 f'{node.id} already: leave it out, or delete that node first')
@@ -136,8 +136,10 @@ def enroll(described, baremetal, retrier, refuse_enrolled=False,
     outcomes = []
     for each in wanted:
         outcomes.append(_enroll(*each, baremetal, retrier))
-        if tag_server:
-            tag_server(outcomes[-1].server, outcomes[-1].id)
+        if nova:
+            with errors.translated():
+                retrier.call(nova.set_server_metadata, outcomes[-1].server,
+                             **{servers.NODE: outcomes[-1].id})
     return outcomes
 
 

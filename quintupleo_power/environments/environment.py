@@ -24,7 +24,6 @@ from quintupleo_power.environments import snapshots
 from quintupleo_power.environments import store
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import openstacksdk
-from quintupleo_power.host_cloud import servers
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
@@ -49,9 +48,9 @@ class Environment:
     definition: definition.Definition | None
     resources: list[owned_resources.Resource]
 
-    def all(self, *kinds):
-        """Return its resources of some of plan.KINDS."""
-        return [each for each in self.resources if each.kind in kinds]
+    def all(self, kind):
+        """Return its resources of one of plan.KINDS."""
+        return [each for each in self.resources if each.kind == kind]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,14 +247,9 @@ class Environments:
         :param tag_servers: whether to put the UUID of each node into its
             server's metadata, for [quintupleo]require_server_metadata.
         """
-        return enrolment.enroll(described, baremetal, self._retrier,
-                                refuse_enrolled,
-                                self._tag_server if tag_servers else None)
-
-    @errors.translated()
-    def _tag_server(self, server_id, node_id):
-        self._retrier.call(self._connection.compute.set_server_metadata,
-                           server_id, **{servers.NODE: node_id})
+        return enrolment.enroll(
+            described, baremetal, self._retrier, refuse_enrolled,
+            self._connection.compute if tag_servers else None)
 
     @errors.translated()
     def snapshot(self, name, snapshot):

@@ -61,7 +61,10 @@ class Remover:
             except errors.Cancelled:
                 raise
             except (errors.EnvironmentsError, *errors.CLOUD_ERRORS) as exc:
-                problems.append(_not_removed(resource, errors.explain(exc)))
+                name = getattr(resource.body, 'name', None) or resource.key
+                problems.append(
+                    f'Not removed: {plan.TITLES[resource.kind][:-1]} {name} '
+                    f'({resource.id}): {errors.explain(exc)}')
             else:
                 progress.done(plan.TITLES[resource.kind])
 
@@ -112,9 +115,3 @@ class Remover:
                     self._retrier.call(
                         networking.change_interface, neutron, 'remove',
                         router_id, address['subnet_id'])
-
-
-def _not_removed(resource, reason):
-    name = getattr(resource.body, 'name', None) or resource.key
-    return (f'Not removed: {plan.TITLES[resource.kind][:-1]} {name} '
-            f'({resource.id}): {reason}')

@@ -3,7 +3,6 @@
 
 import base64
 import contextlib
-import time
 
 from openstack import exceptions
 
@@ -33,7 +32,6 @@ class Servers:
         # One list of servers serves all threads.
         self._list = shared_call.SharedCall(self._read_list,
                                             'quintupleo-servers')
-        self._listed_at = 0.0
 
     def create(self, item, created):
         """Create a resource, as :meth:`networking.Networking.create`."""
@@ -127,11 +125,6 @@ class Servers:
             self._retrier.call(self._nova.stop_server, server.id)
         self._wait(server.id, ('SHUTOFF',))
 
-    def set_made(self, server):
-        """Set the metadata of a server that is as its role wants it."""
-        self._retrier.call(self._nova.set_server_metadata, server.id,
-                           **{ownership.MADE: 'yes'})
-
     def _wait(self, server_id, states):
         def is_done(server):
             return (server is None or server.status == 'ERROR'
@@ -149,24 +142,19 @@ class Servers:
                 f'Server {server.name} ({server_id})',
                 f'{server.status} {server.task_state or ""}'.strip())
         if server.status == 'ERROR':
-            raise self._not_built(server)
+            fault = self._retrier.call(
+                self._nova.get_server, server_id).fault or {}
+            raise errors.EnvironmentsError(
+                f'Nova did not build server {server.name} ({server_id}): '
+                f'{fault.get("message", "it does not say why")}; the next '
+                'create makes it again')
         return server
 
     def _read_list(self):
-        """Return the servers by UUID, an interval after the last list."""
-        self._retrier.sleep(
-            self._listed_at + retry.INTERVAL - time.monotonic())
-        self._listed_at = time.monotonic()
+        """Wait for an interval, and return the servers by UUID."""
+        self._retrier.sleep(retry.INTERVAL)
         return {server.id: server for server in self._retrier.read_all(
             self._nova.servers, tags=ownership.tag(self._name))}
-
-    def _not_built(self, server):
-        fault = self._retrier.call(
-            self._nova.get_server, server.id).fault or {}
-        return errors.EnvironmentsError(
-            f'Nova did not build server {server.name} ({server.id}): '
-            f'{fault.get("message", "it does not say why")}; the next create '
-            'makes it again')
 
     def _timed_out(self, what, state):
         return errors.EnvironmentsError(

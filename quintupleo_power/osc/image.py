@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands ``openstack quintupleo image``."""
 
+import dataclasses
+
 from osc_lib.command import command
 from osc_lib import exceptions
 from osc_lib.i18n import _
-from osc_lib import utils
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
@@ -51,11 +52,8 @@ class CreateImages(command.Lister):
 
     def take_action(self, parsed_args):
         try:
-            made = list(images.create_all(common.connection(self.app),
-                                          parsed_args))
+            return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),
+                    [dataclasses.astuple(made) for made in images.create_all(
+                        common.connection(self.app), parsed_args)])
         except errors.EnvironmentsError as exc:
             raise exceptions.CommandError(str(exc))
-        columns = ('name', 'id', 'boot_mode', 'purpose', 'outcome')
-        return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),
-                [utils.get_item_properties(image, columns)
-                 for image in made])
