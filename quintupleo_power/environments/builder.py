@@ -58,7 +58,6 @@ class Builder:
                        lambda task: self._progress.done(_title(task.name)))
 
     def _tasks(self, item, wait):
-        """Yield what is to be done for an item."""
         resource = self._created.get(item.key)
         if resource is None:
             yield task_graph.Task(item.key, lambda: self._create(item),

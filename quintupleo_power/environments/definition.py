@@ -93,7 +93,6 @@ def _read(path):
 
 
 def _user_data(source, folder):
-    """Return the content of the files with user data by path."""
     contents = {}
     for name, role in source.content['roles'].items():
         path = role.get('user_data')

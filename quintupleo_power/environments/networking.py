@@ -198,7 +198,6 @@ def change_interface(neutron, verb, router_id, subnet_id):
 
 
 def _fixed_ips(item):
-    """Return the address that a NIC is to have, as Neutron takes it."""
     if not item.what.address:
         return []
     _, _, number, _ = item.key.split('.')
