@@ -38,8 +38,8 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
           for purpose, judge in ((RESCUE, _judge_rescue),
                                  (EMPTY, _judge_empty))
           for mode in BOOT_MODES),
-        results.Check('clean shutdown', _empty_images, _judge_shutdown,
-                      (access.IMAGES,))]
+        results.Check('clean shutdown', _judge_shutdown,
+                      needs=(access.IMAGES,))]
 
 
 def _both(project, purpose, facts):
@@ -101,13 +101,9 @@ def _judge_absent(mode, found, purpose):
                  'UUID in [quintupleo]')
 
 
-def _empty_images(facts):
-    """Return the empty images that were read."""
-    found = facts.get(name(EMPTY, images.BIOS), {})
-    return [image for image in found.values() if isinstance(image, dict)]
-
-
-def _judge_shutdown(found):
+def _judge_shutdown(facts):
+    read = facts.get(name(EMPTY, images.BIOS), {})
+    found = [image for image in read.values() if isinstance(image, dict)]
     if not found:
         return results.skipped('needs an empty image')
     slow = {_title(image): seconds for image in found

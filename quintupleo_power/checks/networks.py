@@ -54,15 +54,14 @@ def _judge_security(network):
 def port_checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
     """Return the checks of which ports the project may have."""
     return [
-        results.Check('port security', lambda facts: (
-            facts[access.NETWORKS], project.ports()), _judge_port_security,
-            (access.NETWORKS,)),
+        results.Check('port security', lambda facts: _judge_port_security(
+            facts[access.NETWORKS], project.ports()),
+            needs=(access.NETWORKS,)),
         results.Check('MAC addresses', lambda facts: project.ports(),
                       _judge_macs, (access.NETWORKS,))]
 
 
-def _judge_port_security(read):
-    extensions, ports = read
+def _judge_port_security(extensions, ports):
     if 'port-security' not in extensions:
         return results.warned(
             'Neutron has no extension port-security, and filters what ports '

@@ -33,15 +33,15 @@ def checks(project: cloud_facts.CloudInfo,
     usage = functools.cache(lambda: {
         **read_quota(), _IMAGES: project.image_usage() or (None, None)})
 
-    def read(facts, what):
+    def judge(facts, what):
         found = facts.get(FLAVOR)
         needed = found and {'vcpus': found.vcpus, 'ram (MiB)': found.ram}
-        return quota.compare({what: (needed or {}).get(what, 1)}, usage())[0]
+        cost, = quota.compare({what: (needed or {}).get(what, 1)}, usage())
+        return _judge_quota(cost, is_wanted=bool(flavor))
 
     for what in _WANTED:
-        yield results.Check(
-            f'quota: {what}', functools.partial(read, what=what),
-            lambda cost: _judge_quota(cost, is_wanted=bool(flavor)), needs)
+        yield results.Check(f'quota: {what}',
+                            functools.partial(judge, what=what), needs=needs)
 
 
 def judge_flavor(flavor: flavors.Flavor) -> results.Verdict:

@@ -31,11 +31,12 @@ class Check:
 
     :ivar read: function that reads it; it gets what the checks before have
         read, by their names.
-    :ivar judge: function from what was read to a verdict.
+    :ivar judge: function from what was read to a verdict; not needed where
+        what is read is one.
     :ivar needs: names of the checks without which it makes no sense.
     """
 
     name: str
     read: abc.Callable[[dict], Any]
-    judge: abc.Callable[[Any], Verdict]
+    judge: abc.Callable[[Any], Verdict] = lambda verdict: verdict
     needs: tuple[str, ...] = ()

@@ -37,14 +37,12 @@ def checks(project: cloud_facts.CloudInfo, host: cloud.HostCloud,
         results.Check(name, lambda facts: host.servers.get(reference),
                       _judge_server, (access.COMPUTE,)),
         results.Check(f'{name}: network boot',
-                      lambda facts: _network_boot(host, facts[name]),
-                      _judge_network_boot, (name, access.IMAGES)),
-        results.Check(f'{name}: flavor', lambda facts: _flavor(
-            host.capabilities, facts[name]), _judge_flavor, (name,)),
-        results.Check(f'{name}: clean shutdown', lambda facts: (
-            facts[name].image_id is not None,
-            host.capabilities.shutdown_timeout(facts[name])),
-            _judge_shutdown, (name,)),
+                      lambda facts: _judge_network_boot(host, facts[name]),
+                      needs=(name, access.IMAGES)),
+        results.Check(f'{name}: flavor', lambda facts: _judge_flavor(
+            host.capabilities, facts[name]), needs=(name,)),
+        results.Check(f'{name}: clean shutdown', lambda facts: _judge_shutdown(
+            host.capabilities, facts[name]), needs=(name,)),
         results.Check(f'{name}: MAC addresses', lambda facts: project.ports(
             facts[name].id), _judge_macs, (name, access.NETWORKS)),
         results.Check(f'{name}: port security', lambda facts: project.ports(
@@ -56,46 +54,8 @@ def console_check(host: cloud.HostCloud, name: str,
                   server: abc.Callable[[dict], servers.Server]
                   ) -> results.Check:
     """Return the check of the consoles of a server, read by another check."""
-    return results.Check(f'{name}: console', lambda facts: _console_types(
-        host, server(facts)), _judge_consoles, (name,))
-
-
-def _network_boot(host, server):
-    """Return (obstacle, boot mode, image); None for a network-first server."""
-    if server.network_first:
-        return None
-    obstacle = host.capabilities.rescue_obstacle(server)
-    if obstacle:
-        return obstacle, None, None
-    mode = host.capabilities.boot_mode(server)
-    image = host.images.find_rescue_image(CONF[GROUP][
-        f'rescue_image_{mode or host_images.BIOS}'])
-    return None, mode, image
-
-
-def _flavor(capabilities, server):
-    """Return (the server's flavor, the size of its root disk)."""
-    flavor = capabilities.flavor(server)
-    return flavor, capabilities.root_disk(server, flavor)
-
-
-def _console_types(host, server):
-    """Return the types of console, None where there can be none now.
-
-    Nova makes a token for each, which runs out by itself.
-    """
-    if server.state.power_state != transitions.PowerState.RUNNING:
-        return None
-    found = []
-    for console_type in consoles.PROTOCOLS:
-        try:
-            host.consoles.url(server, console_type)
-        except errors.NotOffered:
-            continue
-        except errors.NotFound:
-            return None
-        found.append(console_type)
-    return found
+    return results.Check(f'{name}: console', lambda facts: _judge_consoles(
+        host, server(facts)), needs=(name,))
 
 
 def _judge_server(server):
@@ -114,12 +74,15 @@ def _judge_server(server):
     return results.passed(server.status)
 
 
-def _judge_network_boot(read):
-    if read is None:
+def _judge_network_boot(host, server):
+    if server.network_first:
         return results.passed('a network-first server')
-    obstacle, boot_mode, image = read
+    obstacle = host.capabilities.rescue_obstacle(server)
     if obstacle:
         return results.failed(*map(str.strip, obstacle.split(':', 1)))
+    boot_mode = host.capabilities.boot_mode(server)
+    image = host.images.find_rescue_image(CONF[GROUP][
+        f'rescue_image_{boot_mode or host_images.BIOS}'])
     if boot_mode is None:
         return results.warned(
             'nothing shows its boot mode',
@@ -127,9 +90,9 @@ def _judge_network_boot(read):
     return results.passed(f'by {boot_mode}, with image {image}')
 
 
-def _judge_flavor(read):
-    flavor, disk = read
-    if disk == 0:
+def _judge_flavor(capabilities, server):
+    flavor = capabilities.flavor(server)
+    if capabilities.root_disk(server, flavor) == 0:
         return results.failed(
             f'{flavor.name} has a disk of 0 GiB: no system fits on it',
             'resize the server to a flavor with a disk, or boot it from a '
@@ -137,14 +100,14 @@ def _judge_flavor(read):
     return quotas.judge_flavor(flavor)
 
 
-def _judge_shutdown(read):
-    has_image, timeout = read
+def _judge_shutdown(capabilities, server):
+    timeout = capabilities.shutdown_timeout(server)
     if timeout == 0:
         return results.passed('os_shutdown_timeout=0: a power off is a cut')
     seconds = images.shutdown(timeout)
     return results.warned(
         f'a power off, and a network boot while it runs, takes up to '
-        f'{seconds} s' + ('' if has_image else
+        f'{seconds} s' + ('' if server.image_id is not None else
                           ', unless the image of its volume says otherwise'),
         'make the server from an image with os_shutdown_timeout=0')
 
@@ -184,10 +147,21 @@ def _judge_security(ports):
     return results.passed('off')
 
 
-def _judge_consoles(types):
-    if types is None:
-        return results.warned('it has none as things stand',
-                              'power the server on and try again')
+def _judge_consoles(host, server):
+    none = results.warned('it has none as things stand',
+                          'power the server on and try again')
+    if server.state.power_state != transitions.PowerState.RUNNING:
+        return none
+    types = []
+    for console_type in consoles.PROTOCOLS:
+        try:
+            # Nova makes a token for each, which runs out by itself.
+            host.consoles.url(server, console_type)
+        except errors.NotOffered:
+            continue
+        except errors.NotFound:
+            return none
+        types.append(console_type)
     if consoles.DEFAULT in types:
         return results.passed(', '.join(types))
     if types:

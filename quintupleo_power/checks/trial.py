@@ -75,18 +75,15 @@ class Trial:
                 images.name(images.RESCUE, host_images.BIOS),
                 images.name(images.EMPTY, host_images.BIOS),
                 quotas.FLAVOR)),
-            results.Check(POWER, self._switch, lambda seconds: results.passed(
-                f'on, off and on again in {seconds:.1f} s'), need),
+            results.Check(POWER, self._switch, needs=need),
             servers.console_check(self._host, SERVER, server),
             # It may well be empty so early.
             results.Check(
                 'console log',
                 lambda facts: self._host.consoles.log(server(facts)),
                 lambda text: results.passed(f'{len(text)} characters'), need),
-            results.Check(
-                access.RESCUE, self._rescue, lambda seconds: results.passed(
-                    'rescued in %.1f s, unrescued in %.1f s' % seconds),
-                (SERVER, POWER))]
+            results.Check(access.RESCUE, self._rescue,
+                          needs=(SERVER, POWER))]
 
     def removal(self) -> results.Check:
         """Return the check of whether all of it can be removed."""
@@ -111,13 +108,13 @@ class Trial:
 
     def _switch(self, facts):
         # An environment's servers are off when they are made.
-        server_id = facts[SERVER]
         begun = time.monotonic()
         for request in (transitions.Request.POWER_ON,
                         transitions.Request.POWER_OFF,
                         transitions.Request.POWER_ON):
-            self._operations.run(server_id, request)
-        return time.monotonic() - begun
+            self._operations.run(facts[SERVER], request)
+        return results.passed(
+            f'on, off and on again in {time.monotonic() - begun:.1f} s')
 
     def _rescue(self, facts):
         """Boot the server from the network, and then from its disk."""
@@ -127,7 +124,9 @@ class Trial:
                              image, transitions.Device.PXE)
         rescued = time.monotonic()
         self._operations.run(facts[SERVER], transitions.Request.REBOOT)
-        return rescued - begun, time.monotonic() - rescued
+        return results.passed(
+            f'rescued in {rescued - begun:.1f} s, unrescued in '
+            f'{time.monotonic() - rescued:.1f} s')
 
     def _remove(self):
         """Return what could not be removed and why; empty if nothing."""
