@@ -69,7 +69,8 @@ class Builder:
         if item.kind == plan.SERVER and wait and not (
                 resource and _is_made(resource)):
             yield task_graph.Task(plan.key(COMPLETE, item.key),
-                                  lambda: self._complete(item), (item.key,))
+                                  lambda: self._complete(item),
+                                  (item.key, *item.after))
 
     def _adopt(self, resources):
         """Take what exists, and remove what cannot be used or is too much."""

@@ -8,6 +8,7 @@ from quintupleo_power.environments import plan
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import identifiers
+from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
 
 DRIVER = 'quintupleo'
@@ -73,8 +74,7 @@ def _properties(role, number, bodies, resolved):
         'cpus': flavor.vcpus,
         'memory_mb': flavor.ram,
         'local_gb': role.root_volume.size if root else flavor.disk,
-        'cpu_arch': known.get('hw_architecture')
-                    or known.get('architecture') or DEFAULT_ARCHITECTURE,
+        'cpu_arch': images.architecture(known) or DEFAULT_ARCHITECTURE,
         'capabilities': capabilities({'boot_mode': role.boot_mode,
                                       **role.capabilities}),
         'root_device': root_device(known.get('hw_disk_bus'), root)}

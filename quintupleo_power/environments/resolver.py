@@ -10,10 +10,10 @@ from quintupleo_power.environments import errors
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import schema
+from quintupleo_power.host_cloud import images
 
 # Nova's image property that its scheduler compares with a host's hypervisor.
 HYPERVISOR_TYPE = 'img_hv_type'
-_FIRMWARE = 'hw_firmware_type'
 # Neutron's extension by which Nova knows that a port has no address on
 # purpose.
 _WITHOUT_ADDRESS = 'ip_allocation'
@@ -212,11 +212,11 @@ class _Resolver:
                 f'{has}, by which Nova chooses the hypervisor, and not '
                 f'{role.hypervisor_type}: use another image, or set it with '
                 f'"{command}"')
-        firmware = properties.get(_FIRMWARE) or 'bios'
+        firmware = images.firmware(properties)
         if role.kind == schema.BAREMETAL and firmware != role.boot_mode:
             self.problems.append(
                 f'{where}: image "{image.name}" makes servers that boot by '
-                f'{firmware} ({_FIRMWARE}), and not by {role.boot_mode}: '
+                f'{firmware} (hw_firmware_type), and not by {role.boot_mode}: '
                 'change "boot_mode" or "image"')
 
     @functools.cached_property

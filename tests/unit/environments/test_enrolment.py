@@ -121,6 +121,19 @@ class EnrolmentTestCase(test_environment.EnvironmentTestCase):
         self.assertEqual({'name': '/dev/sda'},
                          storage['properties']['root_device'])
 
+    def test_architecture_by_any_of_its_names(self):
+        image = self.cloud.find('image', 'quintupleo-empty-bios', True)
+        for name, value, expected in (
+                ('architecture', 'amd64', 'x86_64'),
+                ('hw_architecture', 'AArch64', 'aarch64'),
+                ('hw_emulation_architecture', 'ppc64le', 'ppc64le')):
+            image.properties[name] = value
+            if expected == 'aarch64':
+                # Which boots UEFI unless its image says otherwise.
+                image.properties['hw_firmware_type'] = 'bios'
+            storage = self.environments().describe_nodes('env')[1]
+            self.assertEqual(expected, storage['properties']['cpu_arch'])
+
     def test_once(self):
         self.assertEqual({'env-compute-0': 'enrolled',
                           'env-storage-0': 'enrolled'}, self.outcomes())

@@ -5,6 +5,7 @@ import contextlib
 import io
 import itertools
 import textwrap
+import time
 import unittest
 from unittest import mock
 
@@ -288,6 +289,21 @@ class CreateTestCase(EnvironmentTestCase):
         self.assertEqual([], self.port('env-compute-0-1').fixed_ips)
         self.assertEqual([{'server_id': server.id}], volume.attachments)
 
+    def test_port_that_is_lost_before_its_server_is_completed(self):
+        self.create(wait=False)
+        del self.cloud.things[self.port('env-compute-0-1').id]
+        create_port = self.cloud.network.create_port
+
+        def create_slowly(**attributes):
+            time.sleep(0.2)
+            return create_port(**attributes)
+
+        with mock.patch.object(self.cloud.network, 'create_port',
+                               create_slowly):
+            self.create()
+        self.assertEqual([], self.port('env-compute-0-1').fixed_ips)
+        self.assertEqual(environment.COMPLETE, self.create().status)
+
     def test_what_a_killed_run_asked_for_is_made_meanwhile(self):
         self.create()
         servers = len(self.cloud.all('server'))
@@ -490,6 +506,12 @@ class ResolverTestCase(EnvironmentTestCase):
                 '--property img_hv_type=lxc debian'):
             self.create('roles: {a: {kind: server, image: debian, flavor: '
                         'small, hypervisor_type: lxc}}')
+
+    def test_boot_mode_of_another_architecture(self):
+        self.cloud.find('image', 'quintupleo-empty-uefi', True).properties = {
+            'hw_architecture': 'aarch64'}
+        self.create('roles: {node: {flavor: small, boot_mode: uefi}}')
+        self.assertEqual(1, len(self.added('server')))
 
     def test_image_of_another_boot_mode(self):
         with self.assert_failure('boot by uefi', 'and not by bios'):
