@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps on a node's whole disk: wiped, kept, and brought back.
 
-Each function takes a TaskManager instance with an exclusive lock. It raises
-MissingParameterValue or InvalidParameterValue if a setting or an argument is
-missing or wrong, and DriverOperationError if the host cloud did not do it.
 What leaves a node powered off leaves one on that must not be off.
 """
 
@@ -11,7 +8,9 @@ import time
 
 from ironic.common import exception
 from ironic.common import states
+from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
+from ironic.drivers import base
 from oslo_config import cfg
 
 from quintupleo_power import compat
@@ -19,32 +18,134 @@ from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
+from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import snapshots
+from quintupleo_power.media import rescue_image
 from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
-from quintupleo_power.rebuild import empty_image
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
+METRICS = compat.get_metrics_logger(__name__)
+
+# Out of PXE it would be the agent that starts again, or the wrong system.
+_RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 
 
-def wipe(task):
-    """Make the disk of a node empty and leave it powered off."""
-    _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
+def _snapshot_step(function):
+    """Make a method a clean and a service step that takes a snapshot's name.
 
-
-def clear_instance_data(task):
-    """Remove from a server what an instance has left beside its disks.
-
-    What an agent has erased before may be more than a rebuild wipes.
+    The node is locked for it.
     """
-    if leftover_data.may_be_left(task.node):
-        _empty(task, 'clear_instance_data',
-               capabilities.Capabilities.rebuild_obstacle)
+    options = {'requires_ramdisk': False, 'argsinfo': {'name': {
+        'description': (
+            'Name of the snapshot: up to 40 letters, digits, dots, dashes '
+            'and underscores.'),
+        'required': True}}}
+    return base.service_step(**options)(
+        base.clean_step(priority=0, **options)(
+            task_manager.require_exclusive_lock(function)))
+
+
+class DiskSteps:
+    """The steps, as methods of the management interface.
+
+    They raise MissingParameterValue or InvalidParameterValue if a setting or
+    an argument is missing or wrong, and DriverOperationError if the host
+    cloud did not do it.
+    """
+
+    @METRICS.timer('QuintupleoManagement.wipe_disk')
+    @base.service_step(requires_ramdisk=False)
+    @base.clean_step(priority=0, requires_ramdisk=False)
+    @task_manager.require_exclusive_lock
+    def wipe_disk(self, task):
+        """Make the disk of the node empty by Nova's rebuild, without an agent.
+
+        The node is powered off afterwards, and its UEFI variables are those
+        of a new machine. To run it twice does no harm.
+
+        :raises: DriverOperationError, too, if the server has disks that Nova
+            does not wipe.
+        """
+        _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
+
+    @METRICS.timer('QuintupleoManagement.clear_instance_data')
+    @base.clean_step(priority=0, requires_ramdisk=False)
+    @task_manager.require_exclusive_lock
+    def clear_instance_data(self, task):
+        """Remove user data, key and metadata of an instance from the server.
+
+        Nova keeps what a deployment by rebuild gave to it, whatever an agent
+        erases, which may be more than a rebuild wipes. It takes a rebuild,
+        after which the node is powered off.
+        """
+        if leftover_data.may_be_left(task.node):
+            _empty(task, 'clear_instance_data',
+                   capabilities.Capabilities.rebuild_obstacle)
+
+    @METRICS.timer('QuintupleoManagement.snapshot')
+    @_snapshot_step
+    def snapshot(self, task, name):
+        """Keep the content of the node's disks in the host cloud.
+
+        A machine that runs from its disk is powered off for it, and on again.
+
+        :param name: what the snapshot is called from now on.
+        :raises: DriverOperationError, too, if there is such a snapshot.
+        """
+        _require_name(task.node, name)
+        _require_off(task.node, 'a snapshot')
+        deadline = time.monotonic() + CONF[GROUP].image_timeout
+        with exceptions.host_cloud(task.node) as (info, host):
+            server = server_access.get(task.node, info, host)
+            host.snapshots.prepare(server, name)
+        runs = transitions.situation(server.state) in _RUNS
+        try:
+            server = carry_out(
+                task, 'snapshot', transitions.Request.SNAPSHOT,
+                lambda node, info, host, server: host.snapshots.body(
+                    server, name))
+            with exceptions.host_cloud(task.node) as (_, host):
+                host.snapshots.finish(server, name, deadline)
+        finally:
+            if runs:
+                conductor_utils.node_power_action(task, states.POWER_ON)
+
+    @METRICS.timer('QuintupleoManagement.restore')
+    @_snapshot_step
+    def restore(self, task, name):
+        """Bring the node's disks back to a snapshot; it is off afterwards.
+
+        To run it twice does no harm.
+
+        :raises: DriverOperationError, too, if there is no such snapshot.
+        """
+        _require_name(task.node, name)
+        deadline = time.monotonic() + CONF[GROUP].image_timeout
+        with exceptions.host_cloud(task.node) as (info, host):
+            found = host.snapshots.require(
+                server_access.get(task.node, info, host), name)
+        if found.volumes:
+            _require_off(task.node, 'restoring volumes')
+        rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
+        with exceptions.host_cloud(task.node) as (_, host):
+            host.snapshots.restore_volumes(found, deadline)
+
+    @METRICS.timer('QuintupleoManagement.delete_snapshot')
+    @_snapshot_step
+    def delete_snapshot(self, task, name):
+        """Remove a snapshot, if it is there."""
+        _require_name(task.node, name)
+        with exceptions.host_cloud(task.node) as (info, host):
+            found = host.snapshots.find(
+                server_access.get(task.node, info, host).id, name)
+            if found:
+                host.snapshots.delete(found)
 
 
 def rebuild(task, step, body):
@@ -85,7 +186,7 @@ def _empty(task, step, obstacle_of):
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) cannot be wiped: '
                 f'{obstacle}')
-        image = {'imageRef': empty_image.find(node, info, host, server)}
+        image = {'imageRef': _empty_image(node, info, host, server)}
         if not leftover_data.may_be_left(node):
             return image
         # User data and the like of an instance go with its disk.
@@ -97,56 +198,27 @@ def _empty(task, step, obstacle_of):
     leftover_data.clear(task.node)
 
 
-def snapshot(task, name):
-    """Keep the content of a node's disks under a name.
+def _empty_image(node, info, host, server):
+    """Return the UUID of the image to wipe a server's disk with.
 
-    A machine that runs from its disk is powered off for it, and on again.
+    It is the one that the node names, or the one that the server was made
+    from if that is empty, which changes nothing else of the server. Another
+    image, such as a deployed system, is replaced by the configured one.
     """
-    _require_name(task.node, name)
-    _require_off(task.node, 'a snapshot')
-    deadline = time.monotonic() + CONF[GROUP].image_timeout
-    with exceptions.host_cloud(task.node) as (info, host):
-        server = server_access.get(task.node, info, host)
-        host.snapshots.prepare(server, name)
-    runs = transitions.situation(server.state) in _RUNS
+    own = (None if info.empty_image
+           else host.capabilities.own_empty_image(server))
+    if own:
+        return own
+    name, reference = rescue_image.setting('empty_image', node, info, host,
+                                           server)
     try:
-        server = carry_out(
-            task, 'snapshot', transitions.Request.SNAPSHOT,
-            lambda node, info, host, server: host.snapshots.body(
-                server, name))
-        with exceptions.host_cloud(task.node) as (_, host):
-            host.snapshots.finish(server, name, deadline)
-    finally:
-        if runs:
-            conductor_utils.node_power_action(task, states.POWER_ON)
-
-
-# Out of PXE it would be the agent that starts again, or the wrong system.
-_RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
-
-
-def restore(task, name):
-    """Bring a node's disks back to a snapshot and leave it powered off."""
-    _require_name(task.node, name)
-    deadline = time.monotonic() + CONF[GROUP].image_timeout
-    with exceptions.host_cloud(task.node) as (info, host):
-        found = host.snapshots.require(
-            server_access.get(task.node, info, host), name)
-    if found.volumes:
-        _require_off(task.node, 'restoring volumes')
-    rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
-    with exceptions.host_cloud(task.node) as (_, host):
-        host.snapshots.restore_volumes(found, deadline)
-
-
-def delete_snapshot(task, name):
-    """Remove a snapshot of a node, if there is one."""
-    _require_name(task.node, name)
-    with exceptions.host_cloud(task.node) as (info, host):
-        found = host.snapshots.find(
-            server_access.get(task.node, info, host).id, name)
-        if found:
-            host.snapshots.delete(found)
+        return host.images.find_rebuild_image(
+            reference, host.capabilities.boot_mode(server))
+    except (errors.NotFound, errors.NotUnique,
+            errors.UnsuitableImage) as exc:
+        raise errors.UnsuitableImage(
+            f'The empty image of {name} cannot be used: {exc}; "openstack '
+            'quintupleo image create" makes empty images')
 
 
 def _require_off(node, what):
