@@ -27,17 +27,14 @@ from quintupleo_power import compat
 
 _CA_FILE = 'etc/ironic-python-agent/ironic.crt'
 _CA_CONFIG = f'[DEFAULT]\ncafile = /{_CA_FILE}\n'.encode()
-_CA_CONFIG_FILE = 'etc/ironic-python-agent.d/ironic-tls.conf'
 # What of instance_info decides what an instance runs from.
 _INSTANCE_KEYS = ('boot_iso', 'kernel', 'ramdisk', 'image_source',
                   'ramdisk_kernel_arguments')
-_NETWORK_DATA_FILE = 'openstack/latest/network_data.json'
 
 
-@contextlib.contextmanager
 def of_the_agent(task: task_manager.TaskManager, boot_mode: str,
-                 parameters: dict) -> abc.Iterator[str]:
-    """Make the ISO that boots the agent, and yield its path.
+                 parameters: dict) -> contextlib.AbstractContextManager[str]:
+    """Make the ISO that boots the agent; its path is the context's value.
 
     :param boot_mode: 'bios' or 'uefi'.
     :param parameters: those of the agent.
@@ -60,16 +57,14 @@ def of_the_agent(task: task_manager.TaskManager, boot_mode: str,
             task.node, default=CONF.pxe.kernel_append_params) or '',
         *(f'{name}={"" if value is None else value}'
           for name, value in parameters.items())])
-    with _made(task, boot_mode, found[f'{mode}_kernel'],
-               found[f'{mode}_ramdisk'], line, inject_files=_files(task),
-               publisher_id=publisher) as path:
-        yield path
+    return _made(task, boot_mode, found[f'{mode}_kernel'],
+                 found[f'{mode}_ramdisk'], line, inject_files=_files(task),
+                 publisher_id=publisher)
 
 
-@contextlib.contextmanager
 def of_an_instance(task: task_manager.TaskManager, boot_mode: str
-                   ) -> abc.Iterator[str]:
-    """Get the ISO that an instance runs from, and yield its path.
+                   ) -> contextlib.AbstractContextManager[str]:
+    """Get the ISO that an instance runs from, as :func:`of_the_agent`.
 
     The node's instance_info has ``boot_iso``, or ``kernel`` and ``ramdisk``,
     or an image of Ironic's Glance that names these two.
@@ -83,9 +78,7 @@ def of_an_instance(task: task_manager.TaskManager, boot_mode: str
     """
     info = task.node.instance_info
     if info.get('boot_iso'):
-        with fetched(task, info['boot_iso']) as path:
-            yield path
-        return
+        return fetched(task, info['boot_iso'])
     kernel, ramdisk = info.get('kernel'), info.get('ramdisk')
     if not (kernel and ramdisk):
         found = images.get_image_properties(
@@ -94,8 +87,7 @@ def of_an_instance(task: task_manager.TaskManager, boot_mode: str
         kernel = kernel or found.get('kernel_id')
         ramdisk = ramdisk or found.get('ramdisk_id')
     line = f'root=/dev/ram0 text {info.get("ramdisk_kernel_arguments") or ""}'
-    with _made(task, boot_mode, kernel, ramdisk, line) as path:
-        yield path
+    return _made(task, boot_mode, kernel, ramdisk, line)
 
 
 def source_of_instance(node: 'objects.Node', boot_mode: str) -> str:
@@ -167,11 +159,12 @@ def _files(task):
     files = {}
     if CONF.agent.api_ca_file:
         files[CONF.agent.api_ca_file] = _CA_FILE
-        files[_CA_CONFIG] = _CA_CONFIG_FILE
+        files[_CA_CONFIG] = 'etc/ironic-python-agent.d/ironic-tls.conf'
     inspects = task.node.provision_state in (states.INSPECTING,
                                              states.INSPECTWAIT)
     network_data = not (inspects and compat.inspects_by_dhcp()) and (
         task.driver.network.get_node_network_data(task))
     if network_data:
-        files[json.dumps(network_data).encode()] = _NETWORK_DATA_FILE
+        files[json.dumps(network_data).encode()] = (
+            'openstack/latest/network_data.json')
     return files

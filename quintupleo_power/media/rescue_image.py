@@ -17,7 +17,6 @@ from quintupleo_power import transitions
 
 CONF = cfg.CONF
 GROUP = quintupleo_conf.GROUP
-_BOOT_MODES = (boot_modes.LEGACY_BIOS, boot_modes.UEFI)
 
 
 def find(node: 'objects.Node', info: driver_info.DriverInfo,
@@ -79,7 +78,7 @@ def boot_mode(node: 'objects.Node', host: cloud.HostCloud,
     """
     mode = (host.capabilities.boot_mode(server)
             or boot_mode_utils.get_boot_mode(node))
-    if mode not in _BOOT_MODES:
+    if mode not in (boot_modes.LEGACY_BIOS, boot_modes.UEFI):
         raise exception.InvalidParameterValue(
             f"Node {node.uuid}: its boot mode is '{mode}', and the host cloud "
             'reports none for its server: set capability boot_mode of its '

@@ -4,6 +4,9 @@
 That there may be an image is saved with the node before the image is made. So
 any conductor that has the node can remove it, and any conductor at all when
 the node is gone.
+
+What asks the host cloud raises InvalidParameterValue or MissingParameterValue
+if a setting is wrong or missing.
 """
 
 import contextlib
@@ -92,8 +95,6 @@ def holds(node: 'objects.Node', purpose: Purpose, source: str) -> bool:
     """Return whether the right ISO is in a node's drive already.
 
     :param source: what :func:`insert` got.
-    :raises: InvalidParameterValue or MissingParameterValue if a setting is
-        wrong or missing.
     :raises: DriverOperationError if the host cloud cannot be asked.
     """
     media = node.driver_internal_info.get(KEY)
@@ -111,8 +112,6 @@ def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
     :param node: a node, locked.
     :param boot_mode: 'bios' or 'uefi'.
     :param source: what the ISO is known by when it is wanted again.
-    :raises: InvalidParameterValue or MissingParameterValue if a setting is
-        wrong or missing.
     :raises: DriverOperationError if the host cloud does not take it.
     """
     with exceptions.host_cloud(node) as (_, host):
@@ -137,8 +136,6 @@ def eject(node: 'objects.Node') -> None:
     If the image cannot be removed now, :func:`is_stale` has it removed later.
 
     :param node: a node, locked.
-    :raises: InvalidParameterValue or MissingParameterValue if a setting is
-        wrong or missing.
     """
     boot_device.forget(node, transitions.Device.CDROM)
     if not node.driver_internal_info.get(KEY):

@@ -36,8 +36,15 @@ def wished(node: 'objects.Node'
     """
     info = node.driver_internal_info
     for key, persistent in ((ONCE_KEY, False), (PERSISTENT_KEY, True)):
-        if info.get(key):
-            return _device(node, info[key]), persistent
+        saved = info.get(key)
+        if saved:
+            try:
+                return transitions.Device(saved), persistent
+            except ValueError:
+                raise exception.InvalidParameterValue(
+                    f'Node {node.uuid}: its boot device "{saved}" was saved '
+                    'by another release of the driver, and this one does not '
+                    'know it; set the boot device again')
     return None, None
 
 
@@ -55,16 +62,6 @@ def forget(node: 'objects.Node', device: transitions.Device) -> None:
         if node.driver_internal_info.get(key) == device.value:
             node.del_driver_internal_info(key)
     node.save()
-
-
-def _device(node, saved):
-    try:
-        return transitions.Device(saved)
-    except ValueError:
-        raise exception.InvalidParameterValue(
-            f'Node {node.uuid}: its boot device "{saved}" was saved by '
-            'another release of the driver, and this one does not know it; '
-            'set the boot device again')
 
 
 def booted(node: 'objects.Node') -> None:

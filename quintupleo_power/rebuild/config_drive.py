@@ -25,6 +25,8 @@ _FOLDER = '/openstack/latest'
 # Bytes of an ISO, of which Nova takes 48 KiB of user data and little more:
 # pycdlib makes some 1 KiB of Python objects of each name in it.
 _LARGEST = 2 * units.Mi
+_TOO_LARGE = (f'has more than {_LARGEST} bytes: put into it no more than '
+              'meta_data and user_data, and let these fetch the rest')
 # What is read of it. Any number of other names may stand for the same bytes.
 _NAMES = frozenset(('meta_data.json', 'network_data.json', 'user_data',
                     'vendor_data.json', 'vendor_data2.json'))
@@ -84,15 +86,6 @@ class _Unusable(Exception):
     """What is wrong with a config drive, as the rest of a sentence."""
 
 
-class _TooLarge(_Unusable):
-    """A config drive, or its ISO, has more than is ever used."""
-
-    def __init__(self):
-        super().__init__(
-            f'has more than {_LARGEST} bytes: put into it no more than '
-            'meta_data and user_data, and let these fetch the rest')
-
-
 def _of_dict(wanted):
     # The keys are those of ironic.conductor.utils.build_configdrive.
     unknown = wanted.keys() - {'meta_data', 'network_data', 'user_data',
@@ -128,7 +121,7 @@ class _Bounded(io.BytesIO):
 
     def write(self, content):
         if self.tell() + len(content) > _LARGEST:
-            raise _TooLarge()
+            raise _Unusable(_TOO_LARGE)
         return super().write(content)
 
 
@@ -164,7 +157,7 @@ def _unpacked(content):
     except zlib.error as exc:
         raise _Unusable(f'is not compressed with gzip ({exc})')
     if len(unpacked) > _LARGEST:
-        raise _TooLarge()
+        raise _Unusable(_TOO_LARGE)
     if not unpacking.eof:
         raise _Unusable('was cut off')
     return unpacked
@@ -235,16 +228,16 @@ def _text(meta_data, name):
 def _key(keys):
     if isinstance(keys, dict):
         keys = list(keys.values())
-    # One key under two names is one key.
-    keys = list(dict.fromkeys(keys)) if isinstance(keys, list) and all(
-        isinstance(key, str) for key in keys) else keys
     if not keys:
         return None
-    if not isinstance(keys, list) or not isinstance(keys[0], str):
+    if not isinstance(keys, list) or not all(
+            isinstance(key, str) for key in keys):
         raise _Unusable('has meta_data/public_keys that are not strings')
-    if len(keys) > 1:
+    # One key under two names is one key.
+    count = len(set(keys))
+    if count > 1:
         raise _Unusable(
-            f'has {len(keys)} SSH keys in meta_data/public_keys, and Nova '
+            f'has {count} SSH keys in meta_data/public_keys, and Nova '
             'gives a server one: put the others into user_data')
     return keys[0].strip()
 

@@ -68,7 +68,9 @@ def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
     addresses = {card.mac: {*map(identifiers.address, card.addresses)}
                  for card in cards}
     try:
-        macs = {link['id']: _mac(link)
+        # None for what has no MAC address of a card.
+        macs = {link['id']: None if link.get('type') in ('bond', 'vlan')
+                else identifiers.mac(link['ethernet_mac_address'])
                 for link in drive.network_data.get('links') or ()}
         networks = [(macs[network['link']],
                      identifiers.address(network['ip_address']))
@@ -94,16 +96,6 @@ def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
                 f'network_data of its config drive gives address {address} '
                 f'to card {mac}, and the port in the host cloud has another: '
                 'leave it out, or give the port that address'))
-
-
-def _mac(link):
-    """Return the MAC address of a card, None for a VLAN or a bond.
-
-    :raises: KeyError, AttributeError if it has none.
-    """
-    if link.get('type') in ('bond', 'vlan'):
-        return None
-    return identifiers.mac(link['ethernet_mac_address'])
 
 
 def members(node: 'objects.Node', version: tuple[int, int],
