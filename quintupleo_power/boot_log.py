@@ -25,7 +25,6 @@ from oslo_log import log
 from oslo_utils import timeutils
 
 from quintupleo_power import compat
-from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.node import internal_info
 from quintupleo_power.node import server_access
@@ -154,8 +153,8 @@ def _keep(node, activity):
 
 def _read(node):
     """Return the console log of a node, packed; None if it is empty."""
-    with exceptions.host_cloud(node) as (info, host):
-        text = host.consoles.log(server_access.get(node, info, host))
+    with server_access.use(node) as (host, server):
+        text = host.consoles.log(server)
     return _archive(text) if text else None
 
 

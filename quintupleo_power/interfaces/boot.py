@@ -16,6 +16,7 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power import exceptions
 from quintupleo_power.interfaces import management
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import boot_iso
 from quintupleo_power.media import network_data
 from quintupleo_power.media import rescue_image
@@ -28,48 +29,42 @@ CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
-PROPERTIES = {
+PROPERTIES = driver_info.COMMON_PROPERTIES | {
     f'{mode}_{what}': (
         f'URL or Glance UUID of the {what} for {title}. Default: '
         f'[conductor]{mode}_{what}. Required.')
     for mode, title in (('deploy', 'deployment and cleaning'),
                         ('rescue', "Ironic's rescue"))
-    for what in ('kernel', 'ramdisk')}
-PROPERTIES['bootloader'] = (
-    'URL or Glance UUID of an EFI system partition image, for UEFI. Default: '
-    '[conductor]bootloader. Optional.')
-PROPERTIES['kernel_append_params'] = (
-    'Additional kernel parameters for the ramdisk. Default: '
-    '[pxe]kernel_append_params. Optional.')
+    for what in ('kernel', 'ramdisk')
+} | {
+    'bootloader': (
+        'URL or Glance UUID of an EFI system partition image, for UEFI. '
+        'Default: [conductor]bootloader. Optional.'),
+    'kernel_append_params': (
+        'Additional kernel parameters for the ramdisk. Default: '
+        '[pxe]kernel_append_params. Optional.'),
+}
 
 
-class QuintupleoVirtualMediaBoot(base.BootInterface):
-    """Boots from an ISO that a rescue puts into the server's CD-ROM drive.
-
-    Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, and DriverOperationError if the host cloud cannot be
-    asked or does not do it.
-    """
+class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
+                                 base.BootInterface):
+    """Boots from an ISO that a rescue puts into the server's CD-ROM drive."""
 
     capabilities = ['ramdisk_boot']
+    properties = PROPERTIES
 
     @property
     def image_publisher_settings(self):
         """How Ironic serves an ISO that a user attaches."""
         return compat.image_publisher_settings()
 
-    def get_properties(self):
-        """Return the properties of the interface."""
-        return driver_info.COMMON_PROPERTIES | PROPERTIES
-
     @METRICS.timer('QuintupleoVirtualMediaBoot.validate')
     def validate(self, task):
         """Check that there is what an ISO is made of.
 
-        :raises: MissingParameterValue if something is missing.
-        :raises: InvalidParameterValue if a setting or network_data is wrong,
-            the server lacks the boot mode or secure boot that is asked for,
-            or there is a config drive that an ISO cannot have beside it.
+        :raises: InvalidParameterValue, too, if network_data is wrong, the
+            server lacks the boot mode or secure boot that is asked for, or
+            there is a config drive that an ISO cannot have beside it.
         """
         self._validate(task, 'deploy')
         if _runs_from_an_iso(task):
@@ -78,17 +73,13 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
                 task, deploy_utils.get_image_instance_info(task.node))
 
     def validate_rescue(self, task):
-        """Check that there is what an ISO for Ironic's rescue is made of.
-
-        :raises: MissingParameterValue if something is missing.
-        """
+        """Check that there is what an ISO for Ironic's rescue is made of."""
         self._validate(task, 'rescue')
 
     def validate_inspection(self, task):
         """Check that the agent can be booted to inspect.
 
-        :raises: MissingParameterValue if something is missing: nothing else
-            boots this machine, that inspection could be left to.
+        Nothing else boots this machine, that inspection could be left to.
         """
         self._validate(task, 'deploy')
 
@@ -105,9 +96,8 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         if deploy_utils.needs_agent_ramdisk(task.node, mode=ramdisk):
             boot_iso.agent(task.node, ramdisk)
         try:
-            with exceptions.validation(task.node), exceptions.host_cloud(
-                    task.node) as (info, host):
-                server = server_access.get(task.node, info, host)
+            with exceptions.validation(task.node), server_access.use(
+                    task.node) as (host, server):
                 boot_mode.require_requested(task.node, host.capabilities,
                                             server)
                 mode = rescue_image.boot_mode(task.node, host, server)
@@ -125,7 +115,6 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
             raises if what it is made of cannot be fetched.
         :raises: NetworkError if the network interface does not tell the
             network configuration.
-        :raises: DriverOperationError if the host cloud does not take it.
         """
         node = task.node
         if not driver_utils.need_prepare_ramdisk(node):
@@ -164,14 +153,11 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
         The ISO of an instance that is there already, as after a take-over, is
         used again unless something that it is made of has changed.
 
-        :raises: MissingParameterValue if a required setting is missing, or
-            the boot loader of an ISO.
-        :raises: InvalidParameterValue if a setting is wrong, the server lacks
-            the boot mode or secure boot that is asked for, or an ISO is to
-            be deployed with a config drive.
+        :raises: InvalidParameterValue, too, if the server lacks the boot mode
+            or secure boot that is asked for, or an ISO is to be deployed
+            with a config drive.
         :raises: ImageCreationFailed if an ISO is wanted and cannot be made,
             or what Ironic raises if it cannot be fetched.
-        :raises: DriverOperationError if the host cloud does not take it.
         """
         runs_from_an_iso = _runs_from_an_iso(task)
         if runs_from_an_iso and task.node.provision_state == states.DEPLOYING:
@@ -189,11 +175,7 @@ class QuintupleoVirtualMediaBoot(base.BootInterface):
 
     @METRICS.timer('QuintupleoVirtualMediaBoot.clean_up_instance')
     def clean_up_instance(self, task):
-        """Remove whatever is in the drive.
-
-        :raises: DriverOperationError if secure boot was asked for, and the
-            host cloud does not tell whether the server has it.
-        """
+        """Remove whatever is in the drive."""
         virtual_media.eject(task.node)
         boot_mode_utils.deconfigure_secure_boot_if_needed(task)
 

@@ -4,7 +4,7 @@
 from ironic.drivers import base
 
 from quintupleo_power import compat
-from quintupleo_power import exceptions
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 
@@ -15,17 +15,11 @@ METRICS = compat.get_metrics_logger(__name__)
 _IRONIC_TYPES = {'novnc': 'vnc'}
 
 
-class QuintupleoConsole(base.ConsoleInterface):
-    """Console of a Nova server, by a URL of the host cloud's own proxy.
+class QuintupleoConsole(server_interface.ServerInterface,
+                        base.ConsoleInterface):
+    """Console of a Nova server, by a URL of the host cloud's own proxy."""
 
-    Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, and DriverOperationError if the host cloud cannot be
-    asked or does not do it.
-    """
-
-    def get_properties(self):
-        """Return the properties of the interface."""
-        return driver_info.CONSOLE_PROPERTIES.copy()
+    properties = driver_info.CONSOLE_PROPERTIES
 
     @METRICS.timer('QuintupleoConsole.validate')
     def validate(self, task):
@@ -40,8 +34,6 @@ class QuintupleoConsole(base.ConsoleInterface):
         Nothing has to be started. Ironic also calls this for each node with
         a console when a conductor starts or takes the node over, and
         disables the console of a node that raises: there nothing is asked.
-
-        :raises: DriverOperationError if the host cloud gives no console.
         """
         if not task.node.console_enabled:
             _url(task.node)
@@ -53,7 +45,6 @@ class QuintupleoConsole(base.ConsoleInterface):
     def get_console(self, task):
         """Get a URL that opens the console for some minutes.
 
-        :raises: DriverOperationError if the host cloud gives no console.
         :returns: a dictionary with ``type`` and ``url``.
         """
         console_type = driver_info.console_type(task.node)
@@ -63,6 +54,5 @@ class QuintupleoConsole(base.ConsoleInterface):
 
 def _url(node):
     console_type = driver_info.console_type(node)
-    with exceptions.host_cloud(node) as (info, host):
-        return host.consoles.url(server_access.get(node, info, host),
-                                 console_type)
+    with server_access.use(node) as (host, server):
+        return host.consoles.url(server, console_type)

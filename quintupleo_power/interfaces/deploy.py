@@ -5,6 +5,7 @@ There is no ramdisk, no agent and no network for provisioning: the host cloud
 writes the disk. All of it happens in one step, in the conductor's thread.
 """
 
+import functools
 import time
 
 from ironic.common import exception
@@ -20,8 +21,8 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
-from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import images
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
 from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
@@ -37,22 +38,12 @@ GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
-STEP = 'deploy'
-
 
 # Ironic's own rescue, too, boots an agent, whose heartbeats come here.
-class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
+class QuintupleoRebuildDeploy(server_interface.ServerInterface,
+                              agent_base.HeartbeatMixin,
                               base.DeployInterface):
-    """Deployment by Nova's rebuild.
-
-    Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, and DriverOperationError if the host cloud cannot be
-    asked or does not do it.
-    """
-
-    def get_properties(self):
-        """Return the properties of the interface."""
-        return driver_info.COMMON_PROPERTIES.copy()
+    """Deployment by Nova's rebuild."""
 
     @METRICS.timer('QuintupleoRebuildDeploy.validate')
     def validate(self, task):
@@ -60,9 +51,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
         What an agent or a boot from the network takes is not asked for.
 
-        :raises: MissingParameterValue if a setting is missing.
-        :raises: InvalidParameterValue if a setting is wrong, or Nova cannot
-            do it with this server.
+        :raises: InvalidParameterValue, too, if Nova cannot do it with this
+            server.
         """
         node = task.node
         driver_info.parse(node)
@@ -99,9 +89,7 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
     def _check(task, image, fetch):
         """Check server and config drive, as far as that can be done now."""
         drive = config_drive.of_task(task, fetch)
-        with exceptions.host_cloud(task.node, validating=True) as (
-                info, host):
-            server = server_access.get(task.node, info, host)
+        with server_access.use(task.node, validating=True) as (host, server):
             obstacle = host.capabilities.rebuild_obstacle(server)
             if obstacle:
                 raise transitions.Refused(
@@ -121,8 +109,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         An instance that is there boots from its disk without a conductor's
         help: another one has nothing to prepare for it.
 
-        :raises: InvalidParameterValue if a setting is wrong, the config drive
-            cannot be used, or Nova cannot do it with this server.
+        :raises: InvalidParameterValue, too, if the config drive cannot be
+            used, or Nova cannot do it with this server.
         :raises: StorageError if a volume target is not attached.
         """
         if task.node.provision_state != states.DEPLOYING:
@@ -141,43 +129,41 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         A server that must not be off is rebuilt while it runs. To run it
         twice does no harm.
 
-        :raises: InvalidParameterValue or MissingParameterValue if a setting
-            is wrong or missing, or other steps were asked for that only an
-            agent could know.
-        :raises: NetworkError if the node does not get on its networks.
-        :raises: DriverOperationError if the host cloud does not do it, and
+        :raises: InvalidParameterValue, too, if other steps were asked for
+            that only an agent could know.
+        :raises: NetworkError if the node does not get on its networks, and
             what Ironic raises if it cannot have the image.
         """
         node = task.node
         # Those of the request, which Ironic keeps with the node by now.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
         drive = config_drive.of_task(task)
-        image = _Image(task)
-        with exceptions.host_cloud(node) as (info, host):
+        provide_image = functools.partial(_provide_image, task,
+                                          source_image.checksum(task))
+        with server_access.use(node) as (host, server):
             # The rebuild has its own time, and finds it then. An instance
             # that it is to replace runs until it is there.
-            server = server_access.get(task.node, info, host)
-            image_id = image.provide(host, server)
+            image_id = provide_image(host, server)
             _require_room(host, server, host.images.read(image_id))
         _power_off(task)
         # Both before the rebuild: Nova's config drive describes the ports,
         # and what the boot interface refuses is to leave the disk alone.
         task.driver.network.configure_tenant_networks(task)
         task.driver.boot.prepare_instance(task)
-        with exceptions.host_cloud(node) as (info, host):
-            server = server_access.get(task.node, info, host)
+        with server_access.use(node) as (host, server):
             server_fields.check(node, host.compute_version, server, drive)
             if drive.network_data:
                 server_fields.check_network(node, drive,
                                             host.ports.of_server(server))
             server_fields.mark(node, server, drive)
             with host.keypairs.temporary(server, drive.public_key) as key:
-                disk_steps.rebuild(
-                    task, STEP, lambda node, info, host, server: {
-                        'imageRef': image.provide(host, server),
+                disk_steps.carry_out(
+                    task, 'deploy', transitions.Request.REBUILD,
+                    lambda node, info, host, server: {
+                        'imageRef': provide_image(host, server),
                         **server_fields.members(
                             node, host.compute_version, server, drive, key)})
-        source_image.forget(node)
+        deploy_utils.destroy_images(node.uuid)
         conductor_utils.node_power_action(task, states.POWER_ON)
         LOG.info('Node %(node)s was deployed by a rebuild of server '
                  '%(server)s', {'node': node.uuid, 'server': server.id})
@@ -191,8 +177,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
         node that must not be powered off.
 
         :returns: DELETED of :mod:`ironic.common.states`.
-        :raises: DriverOperationError or NetworkError if the host cloud does
-            not do it, and StorageError if a volume target is not detached.
+        :raises: NetworkError if the node does not get off its networks, and
+            StorageError if a volume target is not detached.
         """
         _power_off(task)
         task.driver.storage.detach_volumes(task)
@@ -202,11 +188,8 @@ class QuintupleoRebuildDeploy(agent_base.HeartbeatMixin,
 
     @METRICS.timer('QuintupleoRebuildDeploy.clean_up')
     def clean_up(self, task):
-        """Remove what a deployment has left on this conductor.
-
-        :raises: what the boot interface raises if it cannot be cleaned up.
-        """
-        source_image.forget(task.node)
+        """Remove what a deployment has left on this conductor."""
+        deploy_utils.destroy_images(task.node.uuid)
         task.driver.boot.clean_up_instance(task)
 
     @METRICS.timer('QuintupleoRebuildDeploy.prepare_service')
@@ -246,23 +229,18 @@ def _require_room(host, server, image):
             f'{obstacle}')
 
 
-class _Image:
-    """The image of a node's instance, and its like in the host cloud."""
+def _provide_image(task, checksum, host, server):
+    """Return the UUID of an instance's image in the host cloud.
 
-    def __init__(self, task):
-        self._task = task
-        self._checksum = source_image.checksum(task)
-
-    def provide(self, host, server):
-        """Return the UUID that it has there, once it is there."""
-        machine = host.capabilities.image_properties(server)
-        if machine is None:
-            # As ``openstack quintupleo image create`` makes machines.
-            boot_mode = rescue_image.boot_mode(self._task.node, host, server)
-            machine = {**images.POWER_CUT,
-                       **images.BOOT_MODE_PROPERTIES[boot_mode]}
-        return host.instance_images.provide(
-            self._checksum, machine,
-            lambda: source_image.fetch(self._task, self._checksum),
-            time.monotonic() + CONF[GROUP].image_timeout,
-            CONF[GROUP].unused_instance_images)
+    It is uploaded if it is not there.
+    """
+    machine = host.capabilities.image_properties(server)
+    if machine is None:
+        # As ``openstack quintupleo image create`` makes machines.
+        boot_mode = rescue_image.boot_mode(task.node, host, server)
+        machine = {**images.POWER_CUT,
+                   **images.BOOT_MODE_PROPERTIES[boot_mode]}
+    return host.instance_images.provide(
+        checksum, machine, lambda: source_image.fetch(task, checksum),
+        time.monotonic() + CONF[GROUP].image_timeout,
+        CONF[GROUP].unused_instance_images)

@@ -15,6 +15,7 @@ from quintupleo_power import compat
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import ports
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 from quintupleo_power.node import server_access
@@ -24,8 +25,12 @@ GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
+# That of a port's physical_network in Ironic's database.
+_LONGEST_PHYSICAL_NETWORK = 64
 
-class QuintupleoInspect(base.InspectInterface):
+
+class QuintupleoInspect(server_interface.ServerInterface,
+                        base.InspectInterface):
     """Inspection of a Nova server from outside, in whatever state it is."""
 
     def __init__(self):
@@ -36,10 +41,6 @@ class QuintupleoInspect(base.InspectInterface):
         super().__init__()
         self.hooks = compat.inspection_hooks(
             GROUP, CONF[GROUP].inspection_hooks)
-
-    def get_properties(self) -> dict[str, str]:
-        """Return the properties of the interface, with a sentence each."""
-        return driver_info.COMMON_PROPERTIES.copy()
 
     @METRICS.timer('QuintupleoInspect.validate')
     def validate(self, task: task_manager.TaskManager) -> None:
@@ -54,8 +55,8 @@ class QuintupleoInspect(base.InspectInterface):
         added; all else stays. Nothing changes in the host cloud. Then come
         the hooks and rules of the operators.
 
-        :raises: InvalidParameterValue if a setting is wrong, or the node would
-            have more traits than Ironic takes.
+        :raises: InvalidParameterValue, too, if the node would have more
+            traits than Ironic takes.
         :raises: HardwareInspectionFailure if the host cloud does not show
             what is essential, what is found cannot be kept, or a hook or
             a rule says so.
@@ -138,10 +139,10 @@ def _add_traits(task, found):
 
 
 def _add_port(task, found, card, network_name):
-    port = objects.Port(
-        task.context, node_id=task.node.id, address=card.mac,
-        physical_network=inventory.physical_network(card.network_id,
-                                                    network_name))
+    if not network_name or len(network_name) > _LONGEST_PHYSICAL_NETWORK:
+        network_name = card.network_id
+    port = objects.Port(task.context, node_id=task.node.id, address=card.mac,
+                        physical_network=network_name)
     try:
         port.create()
     except exception.MACAlreadyExists:
@@ -159,7 +160,9 @@ def _add_port(task, found, card, network_name):
 
 
 def _warn_of_ignored_macs(node, found):
-    for mac in found.ignored_macs:
+    for mac in (card.mac for card in found.cards):
+        if not ports.is_ignored(mac):
+            continue
         _warn(node, (
             f'MAC address {mac} of server {found.server_id} begins with '
             f'{ports.IGNORED_MAC}, as Neutron chooses them, and newer '

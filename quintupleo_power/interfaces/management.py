@@ -17,6 +17,7 @@ from quintupleo_power import compat
 from quintupleo_power.drift import baseline
 from quintupleo_power import exceptions
 from quintupleo_power.interfaces import deploy
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import attached_iso
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import boot_mode
@@ -39,18 +40,10 @@ _DEVICES = (boot_devices.PXE, boot_devices.DISK, boot_devices.CDROM)
 _PRIORITIES = {'wipe_disk': 10, 'clear_instance_data': 1}
 
 
-class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
+class QuintupleoManagement(server_interface.ServerInterface,
+                           disk_steps.DiskSteps, attached_iso.VirtualMedia,
                            base.ManagementInterface):
-    """What of a Nova server a BMC would manage, beside its power.
-
-    Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, and DriverOperationError if the host cloud cannot be
-    asked or does not do it.
-    """
-
-    def get_properties(self):
-        """Return the properties of the interface."""
-        return driver_info.COMMON_PROPERTIES.copy()
+    """What of a Nova server a BMC would manage, beside its power."""
 
     @METRICS.timer('QuintupleoManagement.validate')
     def validate(self, task):
@@ -68,8 +61,7 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
         Ironic asks for it only when somebody asks its API: without the host
         cloud there is no true answer.
         """
-        with exceptions.host_cloud(task.node) as (info, host):
-            server = server_access.get(task.node, info, host)
+        with server_access.use(task.node) as (host, server):
             obstacle = host.capabilities.rescue_obstacle(server)
         supported = {boot_devices.PXE: obstacle is None,
                      boot_devices.DISK: True,
@@ -111,10 +103,9 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
         """
         device, persistent = boot_device.wished(task.node)
         if device is None:
-            with exceptions.host_cloud(task.node) as (info, host):
-                server = server_access.get(task.node, info, host)
-            device = (transitions.Device.PXE if server.network_first
-                      else transitions.Device.DISK)
+            with server_access.use(task.node) as (_, server):
+                device = (transitions.Device.PXE if server.network_first
+                          else transitions.Device.DISK)
         return {'boot_device': device.value, 'persistent': persistent}
 
     @METRICS.timer('QuintupleoManagement.get_supported_boot_modes')
@@ -124,9 +115,8 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
         It is the only one, as its image decides, or both if the host cloud
         does not tell.
         """
-        with exceptions.host_cloud(task.node) as (info, host):
-            current = host.capabilities.boot_mode(
-                server_access.get(task.node, info, host))
+        with server_access.use(task.node) as (host, server):
+            current = host.capabilities.boot_mode(server)
         return [current] if current else [boot_modes.LEGACY_BIOS,
                                           boot_modes.UEFI]
 
@@ -146,9 +136,8 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
         :param mode: 'bios' or 'uefi'.
         :raises: InvalidParameterValue, too, if the server boots otherwise.
         """
-        with exceptions.host_cloud(task.node) as (info, host):
-            current = host.capabilities.boot_mode(
-                server_access.get(task.node, info, host))
+        with server_access.use(task.node) as (host, server):
+            current = host.capabilities.boot_mode(server)
         boot_mode.require(task.node, current, mode)
 
     @METRICS.timer('QuintupleoManagement.get_secure_boot_state')
@@ -177,9 +166,8 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
         :raises: UnsupportedDriverExtension if it cannot be turned off, which
             keeps Ironic from no tear-down.
         """
-        with exceptions.host_cloud(task.node) as (info, host):
-            current = host.capabilities.secure_boot(
-                server_access.get(task.node, info, host))
+        with server_access.use(task.node) as (host, server):
+            current = host.capabilities.secure_boot(server)
         if current == state:
             return
         if state:
@@ -196,8 +184,7 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
     @METRICS.timer('QuintupleoManagement.get_mac_addresses')
     def get_mac_addresses(self, task):
         """Get a list of the MAC addresses of the node's server."""
-        with exceptions.host_cloud(task.node) as (info, host):
-            server = server_access.get(task.node, info, host)
+        with server_access.use(task.node) as (host, server):
             return [card.mac for card in host.ports.of_server(server)]
 
     @METRICS.timer('QuintupleoManagement.inject_nmi')
@@ -207,8 +194,7 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
 
         :raises: DriverOperationError, too, if the guest is off.
         """
-        with exceptions.host_cloud(task.node) as (info, host):
-            server = server_access.get(task.node, info, host)
+        with server_access.use(task.node) as (host, server):
             # In ERROR nothing tells, and Nova takes an NMI.
             if transitions.is_on(server.state) is False:
                 raise transitions.Refused(

@@ -9,6 +9,7 @@ it up: the machine then stays on the rescuing network until it is off.
 """
 
 import contextlib
+import functools
 
 from ironic.common import exception
 from ironic.common import states
@@ -24,6 +25,7 @@ from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
@@ -41,7 +43,7 @@ _TENANT_KEY = 'tenant_vif_port_id'
 _MAKING_KEY = 'quintupleo_making_port_on'
 KINDS = ('provisioning', 'cleaning', 'rescuing', 'inspection', 'servicing')
 
-PROPERTIES = {
+PROPERTIES = driver_info.COMMON_PROPERTIES | {
     f'{kind}_network': (
         f'Network of the host cloud for {kind}, UUID or name. Default: '
         f'[quintupleo]{kind}_network'
@@ -64,52 +66,41 @@ def _host_cloud(node):
         raise exception.NetworkError(str(exc)) from None
 
 
-class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
+class QuintupleoNetwork(server_interface.ServerInterface,
+                        common.VIFPortIDMixin, base.NetworkInterface):
     """Networks of the host cloud, which isolate machines as switches would.
 
-    Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, such as the network that a node is to be put on, and
-    NetworkError if the host cloud cannot be asked or does not do it.
+    Methods raise NetworkError if the host cloud cannot be asked or does not
+    do it.
     """
 
-    def get_properties(self):
-        """Return the properties of the interface."""
-        return driver_info.COMMON_PROPERTIES | PROPERTIES
+    properties = PROPERTIES
 
     @METRICS.timer('QuintupleoNetwork.validate')
     def validate(self, task):
         """Check the networks for provisioning and cleaning.
 
-        :raises: MissingParameterValue if none is set, or another required
-            setting is missing.
-        :raises: InvalidParameterValue if one is not in the host cloud, the
-            node must not be powered off, or a setting is wrong.
+        :raises: MissingParameterValue, too, if none is set.
+        :raises: InvalidParameterValue, too, if one is not in the host cloud,
+            or the node must not be powered off.
         """
         self._validate(task, 'provisioning', 'cleaning')
 
     def validate_rescue(self, task):
-        """Check the network for rescuing.
-
-        :raises: MissingParameterValue if none is set, or another required
-            setting is missing.
-        :raises: InvalidParameterValue if it is not in the host cloud, or a
-            setting is wrong.
-        """
+        """Check the network for rescuing, see :meth:`validate`."""
         self._validate(task, 'rescuing')
 
     def validate_inspection(self, task):
-        """Check the network for inspection.
-
-        :raises: MissingParameterValue if none is set, or another required
-            setting is missing.
-        :raises: InvalidParameterValue if it is not in the host cloud, or a
-            setting is wrong.
-        """
+        """Check the network for inspection, see :meth:`validate`."""
         self._validate(task, 'inspection')
 
     @staticmethod
     def _validate(task, *kinds):
-        _require_off_at_times(task.node)
+        if compat.must_stay_on(task.node):
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid}: {transitions.STAYS_ON}, or use '
+                'network_interface noop, as Nova changes no ports of a server '
+                'that runs an agent')
         names = {_network(task.node, kind) for kind in kinds}
         with exceptions.host_cloud(task.node, validating=True) as (_, host):
             for name in names:
@@ -128,10 +119,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                 'whose MAC address it has to be: detach that first')
 
     def portgroup_changed(self, task, portgroup_obj):
-        """Do nothing: a server has no port groups.
-
-        :param portgroup_obj: the changed port group.
-        """
+        """Do nothing: a server has no port groups."""
 
     @METRICS.timer('QuintupleoNetwork.vif_attach')
     def vif_attach(self, task, vif_info):
@@ -164,7 +152,6 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
 
         :param vif_id: UUID of the port.
         :raises: VifNotAttached if the node does not have it.
-        :raises: NetworkError if Nova does not take it.
         """
         port = self._get_port_like_obj_by_vif_id(task, vif_id)
         if task.node.provision_state == states.ACTIVE:
@@ -174,22 +161,19 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
     def configure_tenant_networks(self, task):
         """Attach the VIFs as cards.
 
-        :raises: NetworkError if there is none, or Nova does not take one.
+        :raises: NetworkError, too, if there is none.
         """
         if task.node.provision_state in (
                 states.RESCUING, states.RESCUEWAIT) and _is_in_rescue(task):
             # The agent has just told that it is ready.
             return
-        self._remove(task, *KINDS)
+        self._remove(task, KINDS)
         self._plug(task, self._required_vifs(task))
 
     def unconfigure_tenant_networks(self, task):
-        """Take their VIFs from the cards.
-
-        :raises: NetworkError if Nova does not take one.
-        """
+        """Take their VIFs from the cards."""
         if not conductor_utils.is_fast_track(task):
-            self._remove(task, *KINDS)
+            self._remove(task, KINDS)
             self._plug(task, dict.fromkeys(self._vifs(task)))
 
     @METRICS.timer('QuintupleoNetwork.reattach_networking')
@@ -244,11 +228,10 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             LOG.info('Node %s stays on the network that its agent runs in',
                      node.uuid)
             return {port.uuid: made for port, _, made in _made(task, KINDS)}
-        self._remove(task, *KINDS)
+        self._remove(task, KINDS)
         with _host_cloud(node) as (info, host):
             # Ironic boots an agent next, whatever runs now.
-            server = _out_of_rescue(node, host, info,
-                                    transitions.Situation.RESCUE)
+            server = _out_of_rescue(node, host, info, running=True)
             network_id = host.ports.find_network(_network(node, kind))
             for port in task.ports:
                 if not port.pxe_enabled:
@@ -261,17 +244,16 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                 host.ports.plug(server, port.address, made)
         return {port.uuid: made for port, _, made in _made(task, (kind,))}
 
-    def _remove(self, task, *kinds, ended=()):
+    def _remove(self, task, kinds, running=False):
         """Take the cards from networks, and delete their ports there.
 
-        :param ended: situations in which a rescue is ended for it, see
-            :func:`_out_of_rescue`.
+        :param running: see :func:`_out_of_rescue`.
         """
         self._remove_unknown(task)
         for port, key, made in _made(task, kinds):
             with _host_cloud(task.node) as (info, host):
                 try:
-                    server = _out_of_rescue(task.node, host, info, *ended)
+                    server = _out_of_rescue(task.node, host, info, running)
                     host.ports.plug(server, port.address, None)
                 except errors.NotFound as exc:
                     LOG.warning('Node %(node)s: port %(port)s is removed, '
@@ -293,23 +275,16 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
                         host.ports.delete(made)
                 _replace(port, _MAKING_KEY)
 
-    def add_provisioning_network(self, task):
-        """Put the node on the network for provisioning.
-
-        :returns: see :meth:`_add`.
-        """
-        return self._add(task, 'provisioning')
-
-    def remove_provisioning_network(self, task):
-        """Take the node from the network for provisioning."""
-        self._remove(task, 'provisioning')
-
-    def add_cleaning_network(self, task):
-        """Put the node on the network for cleaning.
-
-        :returns: see :meth:`_add`.
-        """
-        return self._add(task, 'cleaning')
+    add_provisioning_network = functools.partialmethod(
+        _add, kind='provisioning')
+    add_cleaning_network = functools.partialmethod(_add, kind='cleaning')
+    add_rescuing_network = functools.partialmethod(_add, kind='rescuing')
+    add_inspection_network = functools.partialmethod(_add, kind='inspection')
+    add_servicing_network = functools.partialmethod(_add, kind='servicing')
+    remove_provisioning_network = functools.partialmethod(
+        _remove, kinds=('provisioning',))
+    remove_servicing_network = functools.partialmethod(
+        _remove, kinds=('servicing',))
 
     def remove_cleaning_network(self, task):
         """Take the node from the network for cleaning.
@@ -317,14 +292,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         An agent that goes on running, for a fast track, stays on it.
         """
         if not conductor_utils.is_fast_track(task):
-            self._remove(task, 'cleaning')
-
-    def add_rescuing_network(self, task):
-        """Put the node on the network for rescuing.
-
-        :returns: see :meth:`_add`.
-        """
-        return self._add(task, 'rescuing')
+            self._remove(task, ('cleaning',))
 
     def remove_rescuing_network(self, task):
         """Take the node from the network for rescuing.
@@ -337,14 +305,7 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             LOG.info('Node %s stays on the network for rescuing: Nova '
                      'detaches no ports in a rescue', task.node.uuid)
             return
-        self._remove(task, 'rescuing')
-
-    def add_inspection_network(self, task):
-        """Put the node on the network for inspection.
-
-        :returns: see :meth:`_add`.
-        """
-        return self._add(task, 'inspection')
+        self._remove(task, ('rescuing',))
 
     def remove_inspection_network(self, task):
         """Take the node from the network for inspection.
@@ -352,26 +313,13 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
         Ironic does so while the agent runs, and powers the node off next.
         """
         if not conductor_utils.is_fast_track(task):
-            self._remove(task, 'inspection',
-                         ended=(transitions.Situation.RESCUE,))
-
-    def add_servicing_network(self, task):
-        """Put the node on the network for servicing.
-
-        :returns: see :meth:`_add`.
-        """
-        return self._add(task, 'servicing')
-
-    def remove_servicing_network(self, task):
-        """Take the node from the network for servicing."""
-        self._remove(task, 'servicing')
+            self._remove(task, ('inspection',), running=True)
 
     def get_node_network_data(self, task):
         """Return the network configuration that the agent gets without DHCP.
 
         :returns: what the node's ``network_data`` holds, or what Neutron has
             given the ports that were made for the node.
-        :raises: NetworkError if the host cloud does not tell.
         """
         node = task.node
         made = [each for _, _, each in _made(task, KINDS)]
@@ -379,18 +327,6 @@ class QuintupleoNetwork(common.VIFPortIDMixin, base.NetworkInterface):
             return node.network_data or {}
         with _host_cloud(node) as (_, host):
             return host.ports.network_data(made)
-
-
-def _require_off_at_times(node):
-    """Require that a node may be powered off, to change its networks.
-
-    :raises: InvalidParameterValue if it may not.
-    """
-    if compat.must_stay_on(node):
-        raise exception.InvalidParameterValue(
-            f'Node {node.uuid}: {transitions.STAYS_ON}, or use '
-            'network_interface noop, as Nova changes no ports of a server '
-            'that runs an agent')
 
 
 def _replace(port, old, new=None, value=None):
@@ -421,18 +357,19 @@ def _is_in_rescue(task):
             is transitions.Situation.RESCUE)
 
 
-def _out_of_rescue(node, host, info, *others):
+def _out_of_rescue(node, host, info, running=False):
     """Read a server, and end its rescue if its guest has switched itself off.
 
     To Ironic it is off; its own disk runs for the time of a stop, as after
     each power off out of PXE.
 
-    :param others: situations in which it is ended, too.
+    :param running: whether it is ended while its guest runs, too.
     :returns: the server.
     """
     server = server_access.get(node, info, host)
-    if transitions.situation(server.state) not in (
-            transitions.Situation.RESCUE_GUEST_OFF, *others):
+    situation = transitions.situation(server.state)
+    if situation is not transitions.Situation.RESCUE_GUEST_OFF and not (
+            running and situation is transitions.Situation.RESCUE):
         return server
     server = executor.run(node, transitions.Request.END_RESCUE)
     node.save()

@@ -21,8 +21,8 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import deploy
 from quintupleo_power.interfaces import management
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import driver_info
 from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
@@ -46,24 +46,15 @@ REQUESTS = {
 _warned_of = cache.Cache(86400.0)
 
 
-class QuintupleoPower(base.PowerInterface):
-    """Power of a Nova server.
-
-    Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, and DriverOperationError if the host cloud cannot be
-    asked or does not do it.
-    """
-
-    def get_properties(self):
-        """Return the properties of the interface."""
-        return driver_info.COMMON_PROPERTIES.copy()
+class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
+    """Power of a Nova server."""
 
     @METRICS.timer('QuintupleoPower.validate')
     def validate(self, task):
         """Check the node's settings and that its server can be used.
 
-        :raises: InvalidParameterValue if a setting is wrong, or the host
-            cloud or what it holds cannot be used with it.
+        :raises: InvalidParameterValue, too, if the host cloud or what it
+            holds cannot be used.
         """
         _require_wipe(task)
         with exceptions.host_cloud(task.node, validating=True) as (info, host):
@@ -74,9 +65,9 @@ class QuintupleoPower(base.PowerInterface):
     def get_power_state(self, task):
         """Return the power state of the task's node.
 
-        :raises: DriverOperationError if the host cloud does not tell, if the
-            server is neither on nor off (ERROR, being built, deleted), or if
-            an interrupted request is about to be finished.
+        :raises: DriverOperationError, too, if the server is neither on nor
+            off (ERROR, being built, deleted), or if an interrupted request
+            is about to be finished.
         :returns: POWER_ON or POWER_OFF of :mod:`ironic.common.states`, or
             ERROR for a server in ERROR whose power Ironic is about to change.
         """
@@ -111,8 +102,6 @@ class QuintupleoPower(base.PowerInterface):
             that :meth:`get_supported_power_states` lists.
         :param timeout: seconds that it may take; None for
             [quintupleo]action_timeout.
-        :raises: InvalidParameterValue if a setting or the power state is
-            wrong.
         """
         if power_state not in REQUESTS:
             raise exception.InvalidParameterValue(
@@ -130,15 +119,10 @@ class QuintupleoPower(base.PowerInterface):
         :param timeout: seconds that it may take; None for
             [quintupleo]action_timeout.
         """
-        boot_log.before_power_request(task, states.REBOOT)
-        with pending_request.kept(task.node, states.REBOOT):
-            executor.run(task.node, transitions.Request.REBOOT, timeout)
+        self.set_power_state(task, states.REBOOT, timeout)
 
     def get_supported_power_states(self, task):
-        """Get a list of the supported power states.
-
-        :returns: a list of power states of :mod:`ironic.common.states`.
-        """
+        """Get a list of the supported power states."""
         return list(REQUESTS)
 
     @METRICS.timer('QuintupleoPower._take_over')
@@ -191,11 +175,7 @@ def _require_usable(task, info, host, server):
         # Deployed by rebuild or not at all, a node does without PXE.
         if ends_instance or not isinstance(task.driver.deploy, (
                 deploy.QuintupleoRebuildDeploy, *compat.NO_DEPLOY)):
-            _require_boot_device(task, server)
-            _require_rescue(host, server)
-            if not isinstance(task.driver.boot,
-                              boot.QuintupleoVirtualMediaBoot):
-                rescue_image.find(task.node, info, host, server)
+            _require_rescue(task, info, host, server)
         _warn_of_a_slow_stop(task.node, host, server)
     # Where Ironic is about to act it is not stopped: deploying again is
     # what helps.
@@ -234,7 +214,8 @@ def _require_wipe(task):
             'quintupleo, and remove instance_info/management_interface')
 
 
-def _require_boot_device(task, server):
+def _require_rescue(task, info, host, server):
+    """Require what boots a server that does not ask the network by itself."""
     if not isinstance(task.driver.management, management.QuintupleoManagement):
         raise transitions.Refused(
             f'Server {server.id} ({server.name}) does not ask the network by '
@@ -242,14 +223,13 @@ def _require_boot_device(task, server):
             f"{task.node.get_interface('management')} sets no boot device: "
             'set management_interface quintupleo, or make it a network-first '
             'server')
-
-
-def _require_rescue(host, server):
     obstacle = host.capabilities.rescue_obstacle(server)
     if obstacle:
         raise transitions.Refused(
             f'Server {server.id} ({server.name}) cannot be booted from the '
             f'network: {obstacle}')
+    if not isinstance(task.driver.boot, boot.QuintupleoVirtualMediaBoot):
+        rescue_image.find(task.node, info, host, server)
 
 
 def _warn_of_a_slow_stop(node, host, server):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vendor interface: what Ironic has no call of its own for."""
 
+import re
+
 from ironic.common import exception
 from ironic.drivers import base
 
 from quintupleo_power import compat
-from quintupleo_power import exceptions
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 
@@ -17,17 +19,8 @@ DEFAULT_LINES = 1000
 MAX_LINES = 100000
 
 
-class QuintupleoVendor(base.VendorInterface):
-    """Methods of the vendor passthru.
-
-    Methods raise MissingParameterValue or InvalidParameterValue if a setting
-    is missing or wrong, and DriverOperationError if the host cloud cannot be
-    asked or does not do it.
-    """
-
-    def get_properties(self):
-        """Return the properties of the interface."""
-        return driver_info.COMMON_PROPERTIES.copy()
+class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
+    """Methods of the vendor passthru."""
 
     @METRICS.timer('QuintupleoVendor.validate')
     def validate(self, task, method=None, http_method=None, **arguments):
@@ -36,21 +29,19 @@ class QuintupleoVendor(base.VendorInterface):
         :param method: name of the method; None to check the node alone.
         :param http_method: the HTTP method that it is called by.
         :param arguments: what it is called with.
-        :raises: InvalidParameterValue if a setting or an argument is wrong.
+        :raises: InvalidParameterValue, too, if an argument is wrong.
         :raises: UnsupportedDriverExtension if there is no such method.
         """
         driver_info.parse(task.node)
-        if method not in (None, *_ARGUMENTS):
+        if method not in (None, 'console_log'):
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension=method)
-        known = _ARGUMENTS.get(method, {})
         for name, value in arguments.items():
-            if name not in known:
+            if name != 'lines':
                 raise exception.InvalidParameterValue(
                     f"Node {task.node.uuid}: {method} has no argument "
-                    f"'{name}'"
-                    + (f', only {" and ".join(known)}' if known else ''))
-            known[name](task.node, value)
+                    f"'{name}', only lines")
+            _lines(task.node, value)
 
     @METRICS.timer('QuintupleoVendor.console_log')
     @base.passthru(
@@ -64,29 +55,19 @@ class QuintupleoVendor(base.VendorInterface):
 
         :param http_method: the HTTP method that this is called by.
         :param lines: how many lines, as a number or a text of digits.
-        :raises: InvalidParameterValue if a setting or the number is wrong.
-        :raises: DriverOperationError if the host cloud gives no log.
+        :raises: InvalidParameterValue, too, if the number is wrong.
         :returns: a dictionary with ``output``, the text, as Nova has it.
         """
         lines = _lines(task.node, lines)
-        with exceptions.host_cloud(task.node) as (info, host):
-            return {'output': host.consoles.log(
-                server_access.get(task.node, info, host), lines)}
+        with server_access.use(task.node) as (host, server):
+            return {'output': host.consoles.log(server, lines)}
 
 
 def _lines(node, value):
     """Read a number of lines; Ironic's client sends numbers as texts."""
     text = str(value)
-    if (isinstance(value, (int, str)) and text.isascii() and text.isdigit()
-            and len(text) <= len(str(MAX_LINES))
-            and 1 <= int(text) <= MAX_LINES):
+    if re.fullmatch('[0-9]{1,6}', text) and 1 <= int(text) <= MAX_LINES:
         return int(text)
     raise exception.InvalidParameterValue(
         f"Node {node.uuid}: argument 'lines' of console_log must be a number "
         f'from 1 to {MAX_LINES}')
-
-
-# What each method may be called with: its arguments, and what reads each.
-_ARGUMENTS = {
-    'console_log': {'lines': _lines},
-}

@@ -8,7 +8,6 @@ from ironic.conductor import task_manager
 from oslo_config import cfg
 
 from quintupleo_power import compat
-from quintupleo_power import exceptions
 from quintupleo_power.media import boot_iso
 from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
@@ -52,8 +51,7 @@ class VirtualMedia:
         """
         node = task.node
         _check(node, [device_type])
-        with exceptions.host_cloud(node) as (info, host):
-            server = server_access.get(node, info, host)
+        with server_access.use(node) as (host, server):
             obstacle = (transitions.NO_CDROM if server.network_first
                         else host.capabilities.rescue_obstacle(server))
             if obstacle:

@@ -19,9 +19,6 @@ VENDOR = MANUFACTURER.lower()
 # Where neither the host cloud nor the node has it.
 DEFAULT_ARCHITECTURE = 'x86_64'
 
-# The length of a port's physical_network in Ironic's database.
-LONGEST_PHYSICAL_NETWORK = 64
-
 _CUSTOM_TRAIT = re.compile(r'CUSTOM_[A-Z0-9_]{1,248}')
 
 
@@ -118,12 +115,6 @@ class Inventory:
         return {trait for trait in self.traits
                 if trait in standard or _CUSTOM_TRAIT.fullmatch(trait)}
 
-    @property
-    def ignored_macs(self) -> list[str]:
-        """MAC addresses of the cards that agents pass over."""
-        return [card.mac for card in self.cards
-                if ports.is_ignored(card.mac)]
-
 
 def _capabilities(properties):
     """Parse the capabilities of a node, which are a text."""
@@ -135,9 +126,3 @@ def _capabilities(properties):
         raise exception.HardwareInspectionFailure(
             error=f'properties/capabilities of the node is {text!r} and not '
             'of the form name:value,name:value: correct it')
-
-
-def physical_network(network_id: str, name: str | None) -> str:
-    """Return a network's name, or its UUID if the name is too long."""
-    return name if name and len(name) <= LONGEST_PHYSICAL_NETWORK else (
-        network_id)

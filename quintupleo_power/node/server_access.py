@@ -6,6 +6,7 @@ All readings of a node's server are made here.
 """
 
 from collections import abc
+import contextlib
 
 from ironic.db import api as db_api
 from ironic import objects
@@ -13,6 +14,7 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import servers
@@ -26,6 +28,18 @@ GROUP = quintupleo_conf.GROUP
 # What tells which server a name is of.
 _CLOUD = ('quintupleo_cloud', 'quintupleo_auth_url', 'quintupleo_region_name',
           'quintupleo_application_credential_id')
+
+
+@contextlib.contextmanager
+def use(node: objects.Node, validating: bool = False
+        ) -> abc.Iterator[tuple[cloud.HostCloud, servers.Server]]:
+    """Use a node's host cloud and server, as :func:`get` returns it.
+
+    :param validating: see :func:`exceptions.host_cloud`, whose exceptions
+        are raised.
+    """
+    with exceptions.host_cloud(node, validating) as (info, host):
+        yield host, get(node, info, host)
 
 
 def get(node: objects.Node, info: driver_info.DriverInfo,

@@ -101,8 +101,7 @@ class DiskSteps:
         _require_name(task.node, name)
         _require_off(task.node, 'a snapshot')
         deadline = time.monotonic() + CONF[GROUP].image_timeout
-        with exceptions.host_cloud(task.node) as (info, host):
-            server = server_access.get(task.node, info, host)
+        with server_access.use(task.node) as (host, server):
             host.snapshots.prepare(server, name)
         runs = transitions.situation(server.state) in _RUNS
         try:
@@ -127,12 +126,12 @@ class DiskSteps:
         """
         _require_name(task.node, name)
         deadline = time.monotonic() + CONF[GROUP].image_timeout
-        with exceptions.host_cloud(task.node) as (info, host):
-            found = host.snapshots.require(
-                server_access.get(task.node, info, host), name)
+        with server_access.use(task.node) as (host, server):
+            found = host.snapshots.require(server, name)
         if found.volumes:
             _require_off(task.node, 'restoring volumes')
-        rebuild(task, 'restore', lambda *_: {'imageRef': found.id})
+        carry_out(task, 'restore', transitions.Request.REBUILD,
+                  lambda *_: {'imageRef': found.id})
         with exceptions.host_cloud(task.node) as (_, host):
             host.snapshots.restore_volumes(found, deadline)
 
@@ -141,28 +140,18 @@ class DiskSteps:
     def delete_snapshot(self, task, name):
         """Remove a snapshot, if it is there."""
         _require_name(task.node, name)
-        with exceptions.host_cloud(task.node) as (info, host):
-            found = host.snapshots.find(
-                server_access.get(task.node, info, host).id, name)
+        with server_access.use(task.node) as (host, server):
+            found = host.snapshots.find(server.id, name)
             if found:
                 host.snapshots.delete(found)
-
-
-def rebuild(task, step, body):
-    """Rebuild a node's server and leave the node powered off.
-
-    :param step: the name of the step, for messages.
-    :param body: function of (node, info, host, server) that returns the
-        members of Nova's ``rebuild``, ``imageRef`` among them.
-    """
-    carry_out(task, step, transitions.Request.REBUILD, body)
 
 
 def carry_out(task, step, request, body):
     """Do something to the disk, within [quintupleo]image_timeout.
 
     :param step: the name of the step, for messages.
-    :param request: a :class:`transitions.Request`.
+    :param request: a :class:`transitions.Request`; REBUILD leaves the node
+        powered off.
     :param body: see :func:`executor.run`.
     :returns: the :class:`host_cloud.servers.Server` afterwards.
     """
@@ -194,7 +183,7 @@ def _empty(task, step, obstacle_of):
             node, host.compute_version, server, config_drive.ConfigDrive(),
             None)}
 
-    rebuild(task, step, members)
+    carry_out(task, step, transitions.Request.REBUILD, members)
     leftover_data.clear(task.node)
 
 

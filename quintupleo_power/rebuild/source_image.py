@@ -15,7 +15,6 @@ from ironic.common import image_service
 from ironic.common import images
 from ironic.conductor import task_manager
 from ironic.drivers.modules import deploy_utils
-from ironic import objects
 from keystoneauth1 import exceptions
 
 _SCHEMES = ('http', 'https', 'file')
@@ -153,8 +152,3 @@ def fetch(task: task_manager.TaskManager, wanted: str) -> tuple[str, str]:
     if found not in _FORMATS:
         raise _wrong_format(node, href, found)
     return path, _FORMATS[found]
-
-
-def forget(node: 'objects.Node') -> None:
-    """Remove what :func:`fetch` has fetched for a node."""
-    deploy_utils.destroy_images(node.uuid)

@@ -491,7 +491,8 @@ class RebuildTestCase(WipeTestCase):
     def test_further_members_go_with_it(self):
         members = {'imageRef': self.server.image, 'user_data': 'IyEvYmluL3No'}
         with self.acquire() as task:
-            disk_steps.rebuild(task, 'deploy', lambda *_: members)
+            disk_steps.carry_out(task, 'deploy', transitions.Request.REBUILD,
+                                 lambda *_: members)
         body = next(json.loads(body) for body in self.host_cloud.bodies
                     if '"rebuild"' in body)
         self.assertEqual({'rebuild': members}, body)
@@ -503,8 +504,8 @@ class RebuildTestCase(WipeTestCase):
         self.set_server('rescued', RUNNING)
         with self.acquire() as task:
             error = self.assertRaises(
-                exception.DriverOperationError, disk_steps.rebuild, task,
-                'deploy', refuse)
+                exception.DriverOperationError, disk_steps.carry_out, task,
+                'deploy', transitions.Request.REBUILD, refuse)
         self.assert_says(error, 'is not fit')
         self.assert_sent()
 
