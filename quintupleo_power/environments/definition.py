@@ -134,4 +134,7 @@ def _completed(shape, content):
         return types.SimpleNamespace(**{
             key: _completed(inner, content.get(key, inner.get('default')))
             for key, inner in shape['properties'].items()})
+    if isinstance(content, str) and shape.get('format') in schema.ADDRESSES:
+        # One spelling, in which definitions are compared.
+        return str(schema.ADDRESSES[shape['format']](content))
     return content

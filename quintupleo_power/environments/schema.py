@@ -141,6 +141,8 @@ FILE = _object({
     'ports': _named(_PORT),
 }, 'roles')
 
+# The formats of values that have several spellings.
+ADDRESSES = {'address': ipaddress.ip_address, 'subnet': ipaddress.ip_network}
 FORMATS = jsonschema.FormatChecker(())
 
 
@@ -150,7 +152,7 @@ def _check_format(name, parse):
         not isinstance(value, str) or not value or parse(value)))
 
 
-_check_format('address', ipaddress.ip_address)
-_check_format('subnet', ipaddress.ip_network)
+for _name, _parse in ADDRESSES.items():
+    _check_format(_name, _parse)
 _check_format('addresses',
               lambda text: ipaddress.ip_network(text, strict=False))

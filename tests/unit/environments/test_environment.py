@@ -329,6 +329,12 @@ class CreateTestCase(EnvironmentTestCase):
                 'environment scale env <role> <count>'):
             self.create(FILE.replace('count: 2', 'count: 3'))
 
+    def test_same_definition_in_another_spelling(self):
+        self.create()
+        other = FILE.replace('2001:db8::/64', '2001:0DB8::0/64')
+        self.assertNotEqual(FILE, other)
+        self.assertEqual(environment.COMPLETE, self.create(other).status)
+
     def test_two_environments(self):
         self.create(name='one')
         self.create(name='one.more')
