@@ -13,6 +13,12 @@ opts = [
              'cloud, for nodes that name none in '
              'driver_info/quintupleo_cloud. When it is not set, the '
              'authentication options of this section are used.'),
+    cfg.StrOpt(
+        'endpoint_override',
+        help='URL of the compute service, where the one in the catalog is '
+             'not to be used. It is for the authentication options of this '
+             'section; an entry of clouds.yaml has '
+             'compute_endpoint_override.'),
     *(cfg.StrOpt(
         f'rescue_image_{mode}',
         default=f'quintupleo-rescue-{mode}',
@@ -131,7 +137,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register the section's options and those of keystoneauth."""
     conf.register_opts(opts + _session_opts(), group=GROUP)
     loading.register_auth_conf_options(conf, GROUP)
-    loading.register_adapter_conf_options(conf, GROUP)
+    conf.register_opts(_adapter_opts(), group=GROUP)
 
 
 def _session_opts():
@@ -141,10 +147,17 @@ def _session_opts():
     return session_opts
 
 
+def _adapter_opts():
+    """Return those of keystoneauth that are for several services."""
+    return [opt for opt in loading.get_adapter_conf_options(
+        include_deprecated=False)
+        if opt.dest in ('region_name', 'valid_interfaces')]
+
+
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return the options for oslo.config's sample generator."""
     listed: dict[str, cfg.Opt] = {}
-    for opt in opts + _session_opts() + [
+    for opt in opts + _session_opts() + _adapter_opts() + [
             loading.get_auth_common_conf_options()[0]]:
         listed.setdefault(opt.dest, opt)
     # An authentication plugin registers its options when it is chosen; a
@@ -153,8 +166,6 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
         plugin = loading.get_plugin_loader(name)
         for opt in loading.get_auth_plugin_conf_options(plugin):
             listed.setdefault(opt.dest, opt)
-    for opt in loading.get_adapter_conf_options(include_deprecated=False):
-        listed.setdefault(opt.dest, opt)
     return [(GROUP, sorted(listed.values(), key=lambda opt: opt.name))]
 
 

@@ -71,6 +71,14 @@ class OptionsTestCase(unittest.TestCase):
         self.conf.reset()
         self.assertEqual(60, self.parse('').timeout)
 
+    def test_no_option_is_there_that_nothing_reads(self):
+        for name in ('service_type', 'service_name', 'version', 'min_version',
+                     'max_version', 'connect_retries', 'connect_retry_delay',
+                     'status_code_retries', 'status_code_retry_delay',
+                     'retriable_status_codes'):
+            self.assertNotIn(name, self.conf.quintupleo)
+            self.assertNotIn(f'#{name} =', SAMPLE.read_text())
+
     def test_session_auth_and_adapter_options_are_keystoneauths(self):
         group = self.parse('auth_type = password\ncafile = /ca.pem\n'
                            'region_name = east\nvalid_interfaces = internal')
