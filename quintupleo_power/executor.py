@@ -155,6 +155,10 @@ class _Execution:
         try:
             under_way = actions.send(server, action, self._deadline, body)
             self._request_id = under_way.request_id
+            LOG.info('Node %(node)s: %(action)s of server %(server)s, request '
+                     '%(request)s of the compute service',
+                     {'node': self._node.uuid, 'action': action.value,
+                      'server': server.id, 'request': self._request_id})
             return actions.wait(under_way, self._deadline)
         except errors.Conflict as exc:
             self._sent.pop()

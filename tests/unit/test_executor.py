@@ -271,6 +271,28 @@ class RebootProofTestCase(FaultTestCase):
                       logger.output)
 
 
+class LogTestCase(FaultTestCase):
+
+    def test_one_line_for_each_action(self):
+        logger = self.useFixture(fixtures.FakeLogger(
+            'quintupleo_power.executor', level=logging.INFO))
+        self.useFixture(fixtures.MockPatchObject(
+            logging.getLogger('quintupleo_power.executor'), 'disabled',
+            False))
+        self.set_server('rescued', nova_model.RUNNING)
+        self.wish(boot_devices.PXE)
+        self.reboot()
+        unrescue, rescue = logger.output.splitlines()
+        requests = [each['request_id']
+                    for each in self.host_cloud.events.values()]
+        for line, action, request in zip(
+                (unrescue, rescue), ('unrescue', 'rescue'), requests[-2:],
+                strict=True):
+            self.assertEqual(
+                f'Node {self.node.uuid}: {action} of server {self.server.id}, '
+                f'request {request} of the compute service', line)
+
+
 class LostActionTestCase(FaultTestCase):
 
     def test_unrescue_that_never_arrived_is_no_reboot_to_pxe(self):
