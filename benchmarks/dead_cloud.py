@@ -161,8 +161,7 @@ def memory():
 def forget():
     """Forget all clouds, as a conductor that has just started."""
     for cache in cloud._clouds, cloud._failures, cloud._longest_readings:
-        for key, _ in cache.items():
-            cache.drop(key)
+        cache.clear()
 
 
 def measure(conductor, bad, wanted, dead):

@@ -48,3 +48,8 @@ class Cache:
         """Remove a value, if there is one."""
         with self._lock:
             self._values.pop(key, None)
+
+    def clear(self) -> None:
+        """Remove all values."""
+        with self._lock:
+            self._values.clear()

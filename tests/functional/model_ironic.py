@@ -57,7 +57,7 @@ class Conductor(base.DbTestCase):
 
     def take_over(self):
         """Let another conductor do the work: nothing in memory remains."""
-        cloud._clouds._values.clear()
+        cloud._clouds.clear()
         driver_factory.HardwareTypesFactory._extension_manager = None
         for factory in driver_factory._INTERFACE_LOADERS.values():
             factory._extension_manager = None

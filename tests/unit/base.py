@@ -67,7 +67,7 @@ class DriverTestCase(base.DbTestCase):
         """Drop cached clouds, as a new process has none."""
         for kept in (cloud._clouds, cloud._failures,
                      cloud._longest_readings):
-            kept._values.clear()
+            kept.clear()
 
     def set_driver_info(self, **values):
         """Change driver_info; None removes a key."""
