@@ -66,8 +66,9 @@ class QuintupleoInspect(server_interface.ServerInterface,
         :returns: MANAGEABLE of :mod:`ironic.common.states`.
         """
         node = task.node
-        ports = objects.Port.list_by_node_id(task.context, node.id)
-        port_macs = {port.address.lower() for port in ports}
+        port_macs = {
+            port.address.lower() for port in objects.Port.list_by_node_id(
+                task.context, node.id)}
         # All of it is read before any of it is written.
         with exceptions.host_cloud(
                 node, failure=exception.HardwareInspectionFailure) as (
