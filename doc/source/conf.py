@@ -45,5 +45,6 @@ project = 'quintupleo_power'
 smartquotes_action = 'qe'
 copyright = 'quintupleo_power developers'
 html_theme = 'openstackdocs'
+html_theme_options = {'sidebar_search': True}
 openstackdocs_auto_name = False
 openstackdocs_bug_tracker = ''
