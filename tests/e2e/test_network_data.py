@@ -47,9 +47,11 @@ def _network_data(machine, tagged, untagged):
              'vlan_id': VLAN, 'vlan_mac_address': machine.mac}],
         'networks': [
             {'id': 'untagged', 'link': 'card', 'type': 'ipv6', 'routes': [],
+             'network_id': untagged.network_id,
              'ip_address': untagged.fixed_ips[0]['ip_address'],
              'netmask': 'ffff:ffff:ffff:ffff::'},
             {'id': 'tagged', 'link': 'vlan', 'type': 'ipv4',
+             'network_id': tagged.network_id,
              'ip_address': tagged.fixed_ips[0]['ip_address'],
              'netmask': '255.255.255.0', 'routes': [
                  {'network': '0.0.0.0', 'netmask': '0.0.0.0',
@@ -83,17 +85,17 @@ def prepare(lab, names):
                 'value': _described[name]}]))
 
 
-def inspection_finds_the_address_of_the_card(lab, stage, name):
+def inspection_finds_the_addresses(lab, stage, name):
     lab.nodes.provision(name, 'inspect', 'manageable', stage, 900)
-    node = lab.nodes.node(name)
-    found = lab.nodes.connection.baremetal.get_node_inventory(node)
-    card, = found['inventory']['interfaces']
-    wanted = _described[name]['networks'][0]['ip_address']
-    assert card['ipv6_address'].partition('%')[0] == wanted
+    found = lab.nodes.connection.baremetal.get_node_inventory(name)
+    addresses = {card[key] for card in found['inventory']['interfaces']
+                 for key in ('ipv4_address', 'ipv6_address')}
+    assert {network['ip_address'] for network
+            in _described[name]['networks']} <= addresses
 
 
 LIFE = (test_deployment.enrolled_node_becomes_manageable,
-        inspection_finds_the_address_of_the_card,
+        inspection_finds_the_addresses,
         test_deployment.node_is_available_without_cleaning,
         test_deployment.deployment_makes_it_active,
         test_deployment.undeployed_node_is_available_without_cleaning)
