@@ -46,7 +46,9 @@ def _in_glance(lab):
     """Return the UUID of an image in the host cloud's Glance."""
     return lab.host_cloud.connection.image.create_image(
         name='debian-disk', filename=str(lab.images.disk),
-        disk_format='raw', container_format='bare', wait=True).id
+        # Ironic takes no shared one, unless its project is a member.
+        visibility='private', disk_format='raw', container_format='bare',
+        wait=True).id
 
 
 def raw_disk(lab, name):
