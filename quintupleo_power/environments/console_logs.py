@@ -67,7 +67,9 @@ class ConsoleLogs:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in self._map(self._console_log):
-                (folder / f'{name}.log').write_text(text, encoding='utf-8')
+                # JSON may have halves of characters.
+                (folder / f'{name}.log').write_bytes(
+                    text.encode(errors='backslashreplace'))
             for name, actions in self._map(self._actions):
                 server = self._servers[name]
                 (folder / f'{name}.json').write_text(json.dumps({

@@ -295,6 +295,7 @@ class CreateTestCase(EnvironmentTestCase):
         create_port = self.cloud.network.create_port
 
         def create_slowly(**attributes):
+            # Long enough for a task that does not wait for the port.
             time.sleep(0.2)
             return create_port(**attributes)
 

@@ -101,6 +101,7 @@ class LogsTestCase(base.CommandTestCase):
 
     def test_files(self):
         self.print('env-control-0', '\x1b[1mup\x1b[0m\n')
+        self.print('env-compute-1', 'half \ud800\n')
         server = self.servers['env-control-0']
         server.actions = [types.SimpleNamespace(
             action='create', start_time='2026-01-01T00:00:00', message=None,
