@@ -48,7 +48,8 @@ _making = threading.Lock()
 # The error of some credentials, and when they may be tried again.
 _failures = cache.Cache(3600.0)
 # By credentials: how many read servers, and how long the longest reading took.
-_reading_ended = threading.Condition()
+# With Lock: see transport.
+_reading_ended = threading.Condition(threading.Lock())
 _readers: dict[connection.Credentials, int] = {}
 _longest_readings = cache.Cache(3600.0)
 

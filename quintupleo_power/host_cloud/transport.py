@@ -166,7 +166,9 @@ class _Watchdog:
     TICK = 0.1
 
     def __init__(self):
-        self._changed = threading.Condition()
+        # Of an RLock, a second eventlet.monkey_patch() would exchange the lock
+        # and leave the condition with the old one (_green_existing_locks).
+        self._changed = threading.Condition(threading.Lock())
         self._deadlines = {}
         self._thread = threading.Thread()
 

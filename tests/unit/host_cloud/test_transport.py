@@ -14,6 +14,7 @@ from keystoneauth1 import session as ks_session
 from oslo_utils import units
 import requests
 
+from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import transport
 from tests.unit import base
 from tests.unit import socket_cloud
@@ -187,3 +188,11 @@ class TransportTestCase(base.DriverTestCase):
         self.assertIsInstance(found, requests.Response)
         self.assertEqual(40 * units.Mi, sum(
             len(chunk) for chunk in found.iter_content(units.Mi)))
+
+
+def test_locks_that_eventlet_does_not_exchange():
+    # Eventlet 0.37, that of Ironic 26.1, exchanges reentrant ones when it
+    # patches for a second time; a condition then has a lock and checks
+    # another.
+    for condition in (transport._watchdog._changed, cloud._reading_ended):
+        assert not hasattr(condition._lock, '_is_owned')
