@@ -526,8 +526,10 @@ class HooksTestCase(InspectTestCase):
              'args': {'path': '/properties/local_gb', 'value': 19}},
             {'op': 'set-capability',
              'args': {'name': 'profile', 'value': 'small'}},
-            conditions=[{'op': 'eq', 'args': {
-                'values': ['{inventory[cpu][architecture]}', 'x86_64']}}])
+            # Ironic before 35 fills in no values that are in a list.
+            conditions=[{'op': 'matches', 'args': {
+                'value': '{inventory[cpu][architecture]}',
+                'regex': 'x86_64'}}])
         self.inspect()
         self.assertEqual(19, self.node.properties['local_gb'])
         self.assertIn('profile:small', self.node.properties['capabilities'])
