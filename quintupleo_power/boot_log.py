@@ -50,6 +50,8 @@ FAILED = {
 _UNDER_WAY = frozenset((
     states.CLEANING, states.CLEANWAIT, states.INSPECTING, states.INSPECTWAIT,
     states.RESCUING, states.RESCUEWAIT, states.SERVICING, states.SERVICEWAIT))
+# An inspection that fails in Ironic 35 ends with both, one after the other.
+_OFF = (states.POWER_OFF, states.SOFT_POWER_OFF)
 
 # Packed logs that were read there, by node.
 _held = cache.Cache(SOUGHT_FOR)
@@ -79,8 +81,9 @@ def before_power_request(task, power_state):
         return
     if kept is not None:
         node.del_driver_internal_info(KEY)
-    _held.drop(node.uuid)
-    if power_state == states.POWER_OFF and node.provision_state in _UNDER_WAY:
+    if power_state not in _OFF or node.provision_state not in _UNDER_WAY:
+        _held.drop(node.uuid)
+    elif not _held.get(node.uuid):
         _hold(node)
 
 

@@ -25,6 +25,7 @@ from tests.unit import nova_model
 
 PANIC = '[    1.337] Kernel panic - not syncing: VFS: Unable to mount root fs'
 OFF, ON = states.POWER_OFF, states.POWER_ON
+SOFT_OFF = states.SOFT_POWER_OFF
 
 
 class BootLogTestCase(base.DriverTestCase):
@@ -223,6 +224,14 @@ class OtherActivitiesTestCase(BootLogTestCase):
     def test_inspection_that_is_aborted(self):
         self.put(states.INSPECTWAIT)
         with self.acquire() as task:
+            task.driver.power.set_power_state(task, OFF)
+            task.process_event('abort')
+        self.assert_held('inspect-console')
+
+    def test_inspection_that_ends_with_two_power_offs(self):
+        self.put(states.INSPECTWAIT)
+        with self.acquire() as task:
+            task.driver.power.set_power_state(task, SOFT_OFF)
             task.driver.power.set_power_state(task, OFF)
             task.process_event('abort')
         self.assert_held('inspect-console')
