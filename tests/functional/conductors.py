@@ -13,7 +13,7 @@ import signal
 
 import yaml
 
-from onebox import ironic
+from onebox import ironic_files
 from onebox import lab
 from onebox.minicloud import database
 from onebox.minicloud import settings
@@ -182,7 +182,7 @@ class Pair:
                      f'@127.0.0.1:{self.database.port}/{self._schema}',
             heartbeat_interval=HEARTBEAT_INTERVAL,
             heartbeat_timeout=HEARTBEAT_TIMEOUT, published=published,
-            log_levels='ironic.conductor=DEBUG,' + ironic.LOG_LEVELS))
+            log_levels='ironic.conductor=DEBUG,' + ironic_files.LOG_LEVELS))
         clouds = yaml.safe_load(
             (self._service.state / 'clouds.yaml').read_text())
         clouds['clouds'][lab.CLOUD]['compute_endpoint_override'] = (

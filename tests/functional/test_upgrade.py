@@ -19,6 +19,7 @@ from ironic.common import states
 import pytest
 
 from onebox import ironic
+from onebox import ironic_files
 from onebox import lab
 from onebox import processes
 from onebox import progress
@@ -39,7 +40,7 @@ MODULE = 'quintupleo_power.executor'
 # enabled when there is no way back any more.
 CONFIGURATION = f'''
 [DEFAULT]
-default_log_levels = ironic.conductor=DEBUG,{ironic.LOG_LEVELS}
+default_log_levels = ironic.conductor=DEBUG,{ironic_files.LOG_LEVELS}
 enabled_boot_interfaces = ipxe,pxe
 enabled_console_interfaces = no-console
 enabled_deploy_interfaces = direct

@@ -32,7 +32,21 @@ BUILDERS = {
             ('--package', each) for each in (
                 'grub2-common', 'grub-pc-bin', 'grub-efi-amd64-bin'))),
         'debian-grub.raw', ('debian-grub.raw',)),
+    'conductor image': (('build-conductor-image',), 'conductor.qcow2',
+                        ('conductor.qcow2',)),
 }
+# What each of them is made of, below the repository; all have common.sh.
+SOURCES = {
+    'build-ipxe-image': ('tools/images/ipxe',),
+    'build-agent-ramdisk': ('tools/images/agent',),
+    'build-disk-image': ('tools/images/disk.sh', 'tools/images/debian',
+                         'tools/images/disk'),
+    'build-esp-image': (),
+    'build-conductor-image': (
+        'tools/images/disk.sh', 'tools/images/debian',
+        'tools/images/conductor', 'tools/images/agent',
+        'tools/onebox/ironic_files.py', 'tools/onebox/constraints',
+        'quintupleo_power', 'setup.cfg')}
 # What a rescue, virtual media and a deployment take.
 USUAL = ('iPXE rescue image', 'EFI boot loader', 'agent ramdisk',
          'Debian disk image')
@@ -60,6 +74,7 @@ class Images:
         self.agent_ramdisk = self.folder / 'agent.ramdisk'
         self.disk = self.folder / 'debian.raw'
         self.keepalived = self.folder / 'debian-keepalived.raw'
+        self.conductor = self.folder / 'conductor.qcow2'
 
     def build(self, title):
         """Build what a builder makes, unless its recipe did not change.
@@ -119,12 +134,12 @@ class Images:
 
     @staticmethod
     def _recipe(builder):
-        kind = {'build-ipxe-image': 'ipxe', 'build-agent-ramdisk': 'agent',
-                'build-disk-image': 'disk',
-                'build-esp-image': 'esp'}[builder]
         sources = [TOOLS / builder, TOOLS / 'images' / 'common.sh']
-        sources += sorted(path for path in (TOOLS / 'images' / kind).rglob('*')
-                          if path.is_file())
+        for name in SOURCES[builder]:
+            path = TOOLS.parent / name
+            sources += sorted(
+                each for each in (path, *path.rglob('*'))
+                if each.is_file() and each.suffix != '.pyc')
         return system.digest(*(path.read_text() for path in sources))
 
 

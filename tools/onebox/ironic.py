@@ -12,6 +12,7 @@ import pathlib
 import re
 import shutil
 
+from onebox import ironic_files
 from onebox import processes
 from onebox import releases
 from onebox import system
@@ -28,91 +29,6 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 NETWORKS = ('198.51.100.0/24', '203.0.113.0/24', '192.0.2.0/24',
             '172.31.251.0/24')
 API_PORT = 6385
-HTTP_PORT = 8088
-
-IRONIC_CONF = '''\
-[DEFAULT]
-auth_strategy = noauth
-rpc_transport = none
-my_ip = {address}
-host = onebox
-state_path = {root}/state
-log_file = {logs}/ironic.log
-use_stderr = false
-default_log_levels = {log_levels}
-enabled_hardware_types = quintupleo
-enabled_bios_interfaces = no-bios
-enabled_boot_interfaces = ipxe,pxe,quintupleo-virtual-media
-enabled_console_interfaces = quintupleo,no-console
-enabled_deploy_interfaces = direct,ramdisk,quintupleo-rebuild
-enabled_firmware_interfaces = no-firmware
-enabled_inspect_interfaces = quintupleo,agent,no-inspect
-enabled_management_interfaces = quintupleo
-enabled_network_interfaces = noop,quintupleo
-enabled_power_interfaces = quintupleo
-enabled_raid_interfaces = no-raid,agent
-enabled_rescue_interfaces = no-rescue,agent
-enabled_storage_interfaces = noop
-enabled_vendor_interfaces = quintupleo,no-vendor
-esp_image = {images}/esp.img
-isolinux_bin = /usr/lib/ISOLINUX/isolinux.bin
-
-[agent]
-deploy_logs_collect = always
-deploy_logs_local_path = {logs}/agent
-# For partition images, under BIOS and UEFI.
-enable_bios_bootloader_install = true
-image_download_source = http
-
-[api]
-host_ip = 127.0.0.1
-port = {api_port}
-api_workers = 1
-
-[conductor]
-automated_clean = true
-deploy_kernel = file://{images}/agent.kernel
-deploy_ramdisk = file://{images}/agent.ramdisk
-rescue_kernel = file://{images}/agent.kernel
-rescue_ramdisk = file://{images}/agent.ramdisk
-file_url_allowed_paths = {images}
-heartbeat_interval = 20
-sync_power_state_interval = 60
-
-[database]
-connection = sqlite:///{root}/ironic.sqlite
-
-[deploy]
-erase_devices_priority = 0
-erase_devices_metadata_priority = 10
-http_root = {root}/http
-http_url = http://{address}:{http_port}
-
-[dhcp]
-dhcp_provider = none
-
-[glance]
-{glance}
-
-[oslo_concurrency]
-lock_path = {root}/lock
-
-[pxe]
-ipxe_fallback_script = next-device.ipxe
-images_path = {root}/pxe-images
-instance_master_path = {root}/master
-tftp_master_path = {root}/tftp-master
-tftp_root = {root}/tftp
-tftp_server = {address}
-kernel_append_params = {agent_parameters}
-
-[quintupleo]
-{credentials}
-
-[service_catalog]
-auth_type = none
-endpoint_override = http://{address}:{http_port}
-'''
 
 # What the clients find this Ironic by.
 CLOUD = 'quickstart'
@@ -123,70 +39,6 @@ CLOUDS_ENTRY = f'''\
       endpoint: {{api_url}}
     baremetal_endpoint_override: {{api_url}}
 '''
-
-# For a machine that Ironic has nothing for: a network-first server then goes
-# on to its disk.
-NEXT_DEVICE = '''\
-#!ipxe
-exit 1
-'''
-
-# What the driver asks of the host cloud is worth reading here; keystoneauth
-# leaves the secrets out.
-LOG_LEVELS = ('keystoneauth.session=DEBUG,quintupleo_power=DEBUG,'
-              'sqlalchemy=WARNING,urllib3=WARNING,eventlet=WARNING,'
-              'stevedore=INFO,oslo_messaging=INFO')
-
-# systemd and the agent write to the console that Nova keeps a log of.
-AGENT_PARAMETERS = 'console=tty0 console=ttyS0,115200n8'
-
-DNSMASQ_CONF = '''\
-port=0
-interface={device}
-bind-dynamic
-except-interface=lo
-dhcp-range={first_lease},{last_lease},{netmask},12h
-dhcp-option=option:router
-dhcp-boot=http://{address}:{http_port}/boot.ipxe
-dhcp-leasefile={leases}
-# iPXE, the agent and the deployed system each have a client ID of their own.
-dhcp-ignore-clid
-enable-tftp
-tftp-root={root}/tftp
-log-dhcp
-log-facility=-
-pid-file
-'''
-
-NGINX_CONF = '''\
-daemon off;
-master_process off;
-error_log {logs}/nginx.log warn;
-pid {root}/nginx.pid;
-events {{ }}
-http {{
-    access_log {logs}/nginx-access.log;
-    client_body_temp_path {root}/nginx/body;
-    proxy_temp_path {root}/nginx/proxy;
-    fastcgi_temp_path {root}/nginx/fastcgi;
-    uwsgi_temp_path {root}/nginx/uwsgi;
-    scgi_temp_path {root}/nginx/scgi;
-    client_max_body_size 64m;
-    sendfile on;
-    server {{
-        listen {address}:{http_port};
-        root {root}/http;
-        location ~ ^/(v1/(lookup|heartbeat|continue_inspection).*)?$ {{
-            proxy_pass http://127.0.0.1:{api_port};
-            proxy_set_header Host $http_host;
-        }}
-    }}
-}}
-'''
-
-
-def _lines(options):
-    return '\n'.join(f'{name} = {value}' for name, value in options.items())
 
 
 class Ironic:
@@ -249,7 +101,7 @@ class Ironic:
     @property
     def http_url(self):
         """Where the machines fetch what they boot."""
-        return f'http://{self.address}:{HTTP_PORT}'
+        return f'http://{self.address}:{ironic_files.HTTP_PORT}'
 
     @property
     def venv(self):
@@ -295,27 +147,19 @@ class Ironic:
         :param glance: options of [glance], as a dict; None for no Glance.
         """
         system.make_dir(self.root, 0o755)
-        for name in ('run', 'state', 'http', 'tftp', 'lock', 'nginx',
-                     'pxe-images', 'master', 'tftp-master', 'http/images'):
+        for name in ironic_files.FOLDERS:
             system.make_dir(self.root / name)
-        words = {
-            'address': self.address, 'api_port': self.api_port,
-            'http_port': HTTP_PORT, 'netmask': self.network.netmask,
-            'first_lease': self.network[100],
-            'last_lease': self.network[199], 'root': self.root,
-            'logs': self.logs, 'images': self.images, 'device': device,
-            'leases': self.leases,
-            'credentials': _lines(credentials),
-            'glance': _lines(glance or {}),
-            'agent_parameters': AGENT_PARAMETERS,
-            'log_levels': LOG_LEVELS}
-        system.write_file(self.conf, IRONIC_CONF.format(**words))
-        system.write_file(self.root / 'http' / 'next-device.ipxe',
-                          NEXT_DEVICE, 0o644)
-        system.write_file(self.root / 'dnsmasq.conf',
-                          DNSMASQ_CONF.format(**words), 0o644)
-        system.write_file(self.root / 'nginx.conf',
-                          NGINX_CONF.format(**words), 0o644)
+        files = ironic_files.render(
+            credentials, glance, root=self.root, logs=self.logs,
+            address=self.address, api_port=self.api_port, device=device,
+            authentication='auth_strategy = noauth', host='onebox', logging=(
+                f'log_file = {self.logs}/ironic.log\nuse_stderr = false'),
+            lease_file=self.leases, leases=(
+                f'dhcp-range={self.network[100]},{self.network[199]},'
+                f'{self.network.netmask},12h\ndhcp-option=option:router'))
+        for name, text in files.items():
+            system.write_file(self.root / name, text,
+                              0o600 if name == 'ironic.conf' else 0o644)
         self._create_database()
 
     def _create_database(self):
@@ -380,8 +224,8 @@ class Ironic:
             return
         stage.waiting('HTTP for the machines')
         processes.wait_for(
-            lambda: processes.listening(HTTP_PORT, str(self.address)),
-            20, 'nginx',
+            lambda: processes.listening(ironic_files.HTTP_PORT,
+                                        str(self.address)), 20, 'nginx',
             stop=self._daemons['nginx'].require_alive)
         self._daemons['dnsmasq'].require_alive()
 
