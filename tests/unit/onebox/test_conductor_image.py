@@ -168,7 +168,13 @@ class _Environments:
 
     def __init__(self, ironic):
         self.servers = []
+        self.incomplete = []
         self._ironic = ironic
+
+    def get(self, name):
+        return types.SimpleNamespace(all=lambda kind: [
+            types.SimpleNamespace(id=f'server-{each}')
+            for each in (*self.servers, *self.incomplete)])
 
     def describe_existing_nodes(self, name):
         return types.SimpleNamespace(
@@ -258,6 +264,13 @@ def test_node_of_a_server_that_is_gone_goes(lab):
     lab.ironic.add('other', 'available', extra={})
     lab.enroller.run_once()
     assert list(lab.ironic.known) == ['other']
+
+
+def test_node_of_a_server_that_has_lost_a_port_stays(lab):
+    lab.ironic.add('node-0', 'available')
+    lab.environment.incomplete = ['node-0']
+    lab.enroller.run_once()
+    assert list(lab.ironic.known) == ['node-0']
 
 
 @pytest.mark.parametrize('state, instance', [
