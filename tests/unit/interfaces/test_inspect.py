@@ -526,7 +526,7 @@ class HooksTestCase(InspectTestCase):
              'args': {'path': '/properties/local_gb', 'value': 19}},
             {'op': 'set-capability',
              'args': {'name': 'profile', 'value': 'small'}},
-            # Ironic before 35 fills in no values that are in a list.
+            # In a list not each Ironic fills in values: 39 does, 38 does not.
             conditions=[{'op': 'matches', 'args': {
                 'value': '{inventory[cpu][architecture]}',
                 'regex': 'x86_64'}}])
