@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab from one file: its Ironic runs in the cloud, beside its machines.
+
+The tenant has nothing but the images. The commands run on this machine, which
+reaches the lab by its floating IP only.
+"""
+
+import contextlib
+import datetime
+import subprocess
+
+import openstack
+import pytest
+
+from onebox import processes
+from onebox import progress
+from onebox import quickstart
+from tests import projects
+
+# What conftest.py goes by: two clouds cannot be up at a time.
+OWN_CLOUD = True
+
+NAME = 'lab'
+DISK = 'lab-debian'
+FILE = f'''
+name: {NAME}
+networks:
+  control:
+    port_security: true
+    subnets: [{{cidr: 10.250.60.0/24, dhcp: true}}]
+  provision:
+    subnets: [{{cidr: 10.250.61.0/24}}]
+routers:
+  edge: {{networks: [control], external_network: public}}
+roles:
+  undercloud:
+    kind: ironic
+    flavor: {{vcpus: 2, ram: 2048, disk: 5}}
+    redfish: true
+    nics:
+    - {{network: control, floating_ip: public, security_groups: [{NAME}]}}
+    - {{network: provision}}
+  node: &node
+    flavor: baremetal-one-cpu
+    nics: [{{network: provision, mac: 20:57:f8}}]
+  uefi:
+    <<: *node
+    boot_mode: uefi
+'''
+# Seconds for what an emulated server does.
+PATIENCE = 1200
+# From outside: the API, and Redfish.
+PORTS = (6385, 8000)
+UP_LINE = quickstart.UP_LINE
+
+
+@pytest.fixture(scope='module')
+def cloud(users_own):
+    """Have a cloud with floating IPs, whose APIs guests reach."""
+    with quickstart.for_tests(
+            progress.Progress('lab'), machines=(), layer3=True,
+            images=['conductor image']) as everything:
+        yield everything
+
+
+class Lab:
+    """The lab, by the commands of a tenant and by its own Ironic."""
+
+    def __init__(self, everything, folder):
+        self.everything = everything
+        self.cloud = everything.host_cloud.connection
+        self.clouds_yaml = folder / 'clouds.yaml'
+        self._began = datetime.datetime.now()
+        self._path = folder / 'lab.yaml'
+        self._path.write_text(FILE)
+
+    def say(self, what):
+        """Print a line of the timeline."""
+        passed = datetime.datetime.now() - self._began
+        print(f'{passed.total_seconds():6.0f} s  {what}', flush=True)
+
+    def run(self, *words):
+        """Run "openstack quintupleo environment"."""
+        return self.everything.host_cloud.client(
+            'quintupleo', 'environment', *words).stdout
+
+    def create(self):
+        """Make it from its file, and wait until its nodes are available."""
+        self.run('create', self._path, '--wait', '--timeout', str(PATIENCE),
+                 '--clouds-yaml', self.clouds_yaml)
+
+    def scale(self, count):
+        """Change the number of BIOS nodes."""
+        self.run('scale', NAME, 'node', str(count), '--wait', '--timeout',
+                 str(PATIENCE))
+
+    @property
+    def ironic(self):
+        """openstacksdk's proxy of its Ironic, as its users have it."""
+        return openstack.connection.Connection(
+            config=openstack.config.OpenStackConfig(
+                config_files=[str(self.clouds_yaml)],
+                load_envvars=False).get_one(NAME)).baremetal
+
+    def states(self):
+        """Provision states of its nodes by name."""
+        return {node.name: node.provision_state
+                for node in self.ironic.nodes()}
+
+    def wait_for(self, function, what):
+        """Wait until a function returns something."""
+        def tolerant():
+            # Its Ironic may be away for a while.
+            with contextlib.suppress(openstack.exceptions.SDKException):
+                return function()
+        found = processes.wait_for(tolerant, PATIENCE, what, interval=2)
+        self.say(what)
+        return found
+
+    def server(self, name):
+        """One of its servers."""
+        return self.cloud.compute.find_server(f'{NAME}-{name}',
+                                              ignore_missing=False)
+
+
+@pytest.fixture(scope='module')
+def lab(cloud, tmp_path_factory):
+    """The lab with what its user has made before."""
+    lab = Lab(cloud, tmp_path_factory.mktemp('lab'))
+    client, images = cloud.host_cloud.client, cloud.images
+    client('quintupleo', 'image', 'create', '--iso', images.rescue,
+           '--conductor-image', images.conductor)
+    client('image', 'create', DISK, '--file', images.disk, '--disk-format',
+           'raw', '--container-format', 'bare')
+    group = lab.cloud.network.create_security_group(name=NAME)
+    for port in PORTS:
+        lab.cloud.network.create_security_group_rule(
+            security_group_id=group.id, direction='ingress', protocol='tcp',
+            port_range_min=port, port_range_max=port)
+    yield lab
+    print(lab.everything.host_cloud.console_log(
+        f'{NAME}-undercloud-0')[-4000:] if lab.cloud.compute.find_server(
+            f'{NAME}-undercloud-0') else '')
+
+
+def _holdings(connection):
+    user = connection.current_user_id
+    return {**projects.holdings(connection), 'application credentials': {
+        each.id for each in connection.identity.application_credentials(
+            user)}}
+
+
+def _deploy(lab, name):
+    """Have the lab's Ironic write a disk, and the machine boot it."""
+    node = lab.ironic.update_node(f'{NAME}-{name}', instance_info={
+        'image_source': lab.cloud.image.find_image(DISK).id})
+    lab.ironic.set_node_provision_state(
+        node, 'active', config_drive={'meta_data': {
+            'uuid': node.id, 'name': node.name, 'hostname': name}})
+    lab.wait_for(lambda: lab.states()[f'{NAME}-{name}'] == 'active',
+                 f'{name} active')
+    lab.wait_for(lambda: UP_LINE in lab.everything.host_cloud.console_log(
+        f'{NAME}-{name}'), f'{name} boots from its disk')
+
+
+def _redfish(lab, path, *words):
+    access = lab.ironic.get_endpoint()
+    host = access.split('//')[1].split(':')[0]
+    entry = openstack.config.OpenStackConfig(
+        config_files=[str(lab.clouds_yaml)],
+        load_envvars=False).get_one(NAME)
+    password = entry.get_auth_args()['password']
+    return subprocess.run(
+        ['curl', '--silent', '--fail', '--cacert', entry.config['cacert'],
+         '--config', '-', *words, f'https://{host}:8000{path}'],
+        input=f'user = "admin:{password}"', check=True, text=True,
+        capture_output=True).stdout
+
+
+@pytest.mark.full
+def test_life_of_a_lab(lab):
+    before = _holdings(lab.cloud)
+    lab.create()
+    lab.say('created, all nodes available')
+    assert lab.states() == {f'{NAME}-node-0': 'available',
+                            f'{NAME}-uefi-0': 'available'}
+    _deploy(lab, 'node-0')
+    _deploy(lab, 'uefi-0')
+    assert 'firmware UEFI' in lab.everything.host_cloud.console_log(
+        f'{NAME}-uefi-0')
+    node = lab.ironic.find_node(f'{NAME}-node-0')
+    assert node.id in _redfish(lab, '/redfish/v1/Systems')
+    lab.scale(2)
+    lab.say('scaled up')
+    assert lab.states()[f'{NAME}-node-1'] == 'available'
+    # Its Ironic is cut off in the middle of a cleaning, and finishes it.
+    lab.ironic.set_node_provision_state(node, 'deleted')
+    lab.wait_for(lambda: lab.states()[node.name] == 'clean wait',
+                 'node-0 is cleaned')
+    lab.cloud.compute.reboot_server(lab.server('undercloud-0'), 'HARD')
+    lab.say('its Ironic rebooted')
+    lab.wait_for(lambda: lab.states()[node.name] in (
+        'available', 'clean failed'), 'node-0 cleaned')
+    lab.scale(1)
+    lab.wait_for(lambda: f'{NAME}-node-1' not in lab.states(),
+                 'scaled down')
+    lab.run('delete', NAME)
+    lab.say('deleted')
+    assert _holdings(lab.cloud) == before
