@@ -9,6 +9,7 @@ import shutil
 import site
 import sys
 
+from onebox import cloud_quickstart
 from onebox import images as image_files
 from onebox import ironic
 from onebox.minicloud import cloud as minicloud
@@ -23,8 +24,9 @@ from onebox import system
 DESCRIPTION = '''\
 Makes a host cloud on this machine (minicloud), two virtual baremetal servers
 in it and an Ironic that deploys the first of them, then says how to go on.
-Run it again to go on from where it was; "--down" removes everything but the
-cache.
+With "--os-cloud" both are in a cloud of yours: a lab of two servers and one
+that runs their Ironic. Run it again to go on from where it was; "--down"
+removes everything but the cache.
 '''
 UP_LINE = 'quintupleo: deployed Debian system is up'
 
@@ -245,6 +247,10 @@ def _parser():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     result.add_argument('--down', action='store_true',
                         help='remove what quickstart made')
+    result.add_argument(
+        '--os-cloud', metavar='NAME',
+        help='use this cloud of your clouds.yaml, and change nothing here '
+             'but the cache')
     result.add_argument('--no-deploy', action='store_true',
                         help='stop when the nodes are enrolled')
     chosen = result.add_mutually_exclusive_group()
@@ -264,10 +270,18 @@ def _parser():
 
 def main(argv=None):
     """Run the command; return its exit code."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.os_cloud and (arguments.agent or arguments.ironic
+                               or arguments.ironic_version):
+        parser.error('--os-cloud runs what is in the conductor image: build '
+                     'one with "tools/build-conductor-image --ironic VERSION"')
     shown = progress.Progress(
-        'quickstart', 1 + minicloud.STAGES_DOWN if arguments.down else None)
+        'quickstart', 1 + minicloud.STAGES_DOWN
+        if arguments.down and not arguments.os_cloud else None)
     try:
+        if arguments.os_cloud:
+            return _in_cloud(arguments, shown)
         system.require_root()
         everything = Quickstart(
             shown, agent=arguments.agent, checkout=arguments.ironic,
@@ -294,6 +308,19 @@ def main(argv=None):
         return 130
     shown.summary()
     _farewell(everything, deployed=not arguments.no_deploy)
+    return 0
+
+
+def _in_cloud(arguments, shown):
+    """Run the command for a cloud of the user's."""
+    everything = cloud_quickstart.CloudQuickstart(shown, arguments.os_cloud,
+                                                  UP_LINE)
+    if arguments.down:
+        everything.down()
+        return 0
+    everything.up(deploy=not arguments.no_deploy)
+    shown.summary()
+    print(cloud_quickstart.farewell(everything))
     return 0
 
 

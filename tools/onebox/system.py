@@ -52,8 +52,12 @@ def state_dir():
 
 
 def cache_dir():
-    """The folder of all that can be made again."""
-    return pathlib.Path(os.environ.get('QUINTUPLEO_CACHE_DIR', CACHE_DIR))
+    """The folder of all that can be made again, as tools/images have it."""
+    folder = pathlib.Path(CACHE_DIR)
+    if os.geteuid():
+        own = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
+        folder = pathlib.Path(own) / folder.name
+    return pathlib.Path(os.environ.get('QUINTUPLEO_CACHE_DIR') or folder)
 
 
 def require_root():

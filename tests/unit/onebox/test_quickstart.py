@@ -11,12 +11,14 @@ import types
 
 import pytest
 
+from onebox import cloud_quickstart
 from onebox import images
 from onebox.minicloud import cloud as minicloud
 from onebox.minicloud import settings
 from onebox import progress
 from onebox import quickstart
 from onebox import system
+from quintupleo_power.environments import definition
 
 PAGE = pathlib.Path(__file__).resolve().parents[3].joinpath(
     'doc/source/user/quickstart.rst')
@@ -116,3 +118,36 @@ def test_last_lines_of_the_page_are_what_is_printed(capsys):
 def test_next_step_after_a_start_without_a_deployment(capsys):
     lines = farewell(capsys, False)
     assert '    baremetal node manage bios-0' in lines
+
+
+def test_file_of_a_lab_names_the_network_of_its_cloud():
+    text = cloud_quickstart.lab_file(
+        cloud_quickstart.SAMPLE.read_text(), [{'Name': 'ext: net'}])
+    found = definition.parse(text)
+    assert found.name == cloud_quickstart.LAB
+    assert found.routers[0].external_network == 'ext: net'
+    assert found.roles[0].nics[0].floating_ip == 'ext: net'
+    assert f'{found.name}-node-0' == cloud_quickstart.NODE
+
+
+def test_cloud_that_nobody_gets_into():
+    with pytest.raises(system.Error, match='no external network'):
+        cloud_quickstart.lab_file('', [])
+
+
+def test_users_credentials_do_not_reach_the_labs_ironic(monkeypatch):
+    for name in ('OS_TOKEN', 'OS_CLOUD', 'OS_CLIENT_CONFIG_FILE'):
+        monkeypatch.setenv(name, 'the-users')
+    made = cloud_quickstart.CloudQuickstart(None, 'mycloud', 'is up')
+    monkeypatch.setattr(cloud_quickstart.CloudQuickstart, 'venv',
+                        pathlib.Path('/venv'))
+    command, settings = made._client('baremetal', cloud=cloud_quickstart.LAB)
+    assert 'OS_TOKEN' not in settings and 'OS_CLOUD' not in settings
+    assert settings['OS_CLIENT_CONFIG_FILE'] == str(made.clouds_yaml)
+    assert made._client('server')[1]['OS_CLIENT_CONFIG_FILE'] == 'the-users'
+
+
+def test_options_that_a_cloud_of_the_users_does_not_take(capsys):
+    with pytest.raises(SystemExit):
+        quickstart.main(['--os-cloud', 'mycloud', '--ironic-version', '38'])
+    assert 'tools/build-conductor-image --ironic' in capsys.readouterr().err
