@@ -176,7 +176,7 @@ class _Environments:
             types.SimpleNamespace(id=f'server-{each}')
             for each in (*self.servers, *self.incomplete)])
 
-    def describe_existing_nodes(self, name):
+    def describe(self, name):
         return types.SimpleNamespace(
             addresses={f'52:54:00:00:00:{number:02x}': f'192.0.2.{number}'
                        for number, _ in enumerate(self.servers, 20)},
@@ -184,7 +184,8 @@ class _Environments:
                 'quintupleo_server': f'server-{each}'}}
                 for each in self.servers])
 
-    def enroll(self, described, baremetal):
+    def enroll(self, described, baremetal, tag_servers):
+        assert tag_servers
         for each in described:
             node = self._ironic.add(each['name'], extra=each['extra'])
             yield types.SimpleNamespace(name=node.name, id=node.id,
