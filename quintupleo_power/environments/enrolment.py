@@ -46,6 +46,45 @@ def nodes(definition, resources, resolved, cloud=None):
             for number in range(role.count)]
 
 
+@dataclasses.dataclass(frozen=True)
+class ExistingNodes:
+    """The nodes of an environment that need not be complete.
+
+    :ivar nodes: as :func:`nodes` returns them, of the servers that are built
+        and have all their ports.
+    :ivar addresses: dict of the fixed IPv4 addresses by MAC address.
+    :ivar missing: keys of the other servers of the definition.
+    """
+
+    nodes: list
+    addresses: dict
+    missing: list
+
+
+def existing_nodes(definition, resources, resolved, cloud=None):
+    """Return :class:`ExistingNodes`; parameters as of :func:`nodes`."""
+    networks = {each.name: each for each in definition.networks}
+    bodies = {each.key: each.body for each in resources}
+    found = ExistingNodes([], {}, [])
+    for item in plan.items(definition).values():
+        if item.kind != plan.SERVER or item.role.kind != schema.BAREMETAL:
+            continue
+        needed = [key for key in item.after
+                  if plan.kind(key) in (plan.PORT, plan.VOLUME)]
+        if (not bodies.keys() >= {item.key, *needed}
+                or bodies[item.key].status == 'BUILD'):
+            found.missing.append(item.key)
+            continue
+        found.nodes.append(_node(item.role, int(item.key.split('.')[2]),
+                                 bodies, resolved, networks, cloud))
+        found.addresses.update(
+            (bodies[key].mac_address, address['ip_address'])
+            for key in needed if plan.kind(key) == plan.PORT
+            for address in bodies[key].fixed_ips or ()
+            if ':' not in address['ip_address'])
+    return found
+
+
 def _node(role, number, bodies, resolved, networks, cloud):
     server = bodies[plan.key(plan.SERVER, role.name, number)]
     ports = [_port(bodies[plan.key(plan.PORT, role.name, number, place)], nic,

@@ -8,12 +8,14 @@ from osc_lib.command import command
 from osc_lib.i18n import _
 from oslo_utils import timeutils
 
+from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
+from quintupleo_power.osc import clouds_yaml
 from quintupleo_power.osc import common
 
 _UNITS = {'s': 'seconds', 'm': 'minutes', 'h': 'hours', 'd': 'days'}
@@ -28,12 +30,23 @@ def _add_wait_options(parser):
     parser.add_argument(
         '--wait', action='store_true',
         help=_('Wait until all servers are built, and those of kind '
-               'baremetal switched off; without it, "create --wait" does so '
-               'later'))
+               'baremetal switched off, and until the Ironic of a role of '
+               'kind ironic has made them available; without it, "create '
+               '--wait" does so later'))
     common.add_concurrency_option(parser)
     common.add_timeout_option(
         parser, environment.TIMEOUT,
-        _('How long to wait for one server or volume'))
+        _('How long to wait for one server or volume, or for something new '
+          'from Ironic'))
+
+
+def _add_clouds_yaml_option(parser):
+    parser.add_argument(
+        '--clouds-yaml', metavar='<file>',
+        help=_('Write an entry with the name of the environment into this '
+               'file, for "openstack --os-cloud <name> baremetal" with the '
+               'Ironic of its role of kind ironic, and the certificate '
+               'beside it; other entries stay, comments do not'))
 
 
 def _columns(found):
@@ -47,6 +60,10 @@ def _columns(found):
         'name': found.name,
         'status': found.status,
         'created_at': _timestamp(found.created_at),
+        'ironic_url': (found.ironic.body.metadata[conductor.URL]
+                       if found.ironic else ''),
+        'ironic_status': (conductor.status(found.ironic.body)
+                          if found.ironic else ''),
         'roles': format_columns.DictColumn(
             {role.name: f'{role.count} ({role.kind})'
              for role in found.definition.roles} if found.definition else {}),
@@ -106,6 +123,12 @@ class CreateEnvironment(command.ShowOne):
         parser.add_argument(
             '--dry-run', action='store_true',
             help=_('Show what would be made, and what it costs in quota'))
+        parser.add_argument(
+            '--ironic-os-cloud', metavar='<cloud>',
+            help=_('Entry of clouds.yaml whose credentials the role of kind '
+                   'ironic gets (default: an application credential is made '
+                   'for it, and removed with the environment)'))
+        _add_clouds_yaml_option(parser)
         _add_wait_options(parser)
         return parser
 
@@ -119,8 +142,17 @@ class CreateEnvironment(command.ShowOne):
                     '--name')
             if parsed_args.dry_run:
                 return _preview_columns(environments.preview(wanted, name))
-            return _columns(environments.create(wanted, name,
-                                                parsed_args.wait))
+            target = _clouds_file(parsed_args.clouds_yaml, name)
+            found = environments.create(
+                wanted, name, parsed_args.wait,
+                common.ironic_cloud(parsed_args))
+            if target:
+                target.write(environments.access(name))
+            return _columns(found)
+
+
+def _clouds_file(path, name):
+    return clouds_yaml.CloudsFile(path, name) if path else None
 
 
 def _preview_columns(preview):
@@ -159,8 +191,17 @@ class ListEnvironments(command.Lister):
 class ShowEnvironment(common.OfEnvironment, command.ShowOne):
     _description = _('Show an environment.')
 
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_clouds_yaml_option(parser)
+        return parser
+
     def take_action(self, parsed_args):
         with common.environments(self.app, parsed_args) as environments:
+            if parsed_args.clouds_yaml:
+                clouds_yaml.CloudsFile(
+                    parsed_args.clouds_yaml, parsed_args.name).write(
+                    environments.access(parsed_args.name))
             return _columns(environments.get(parsed_args.name))
 
 
