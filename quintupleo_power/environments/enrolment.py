@@ -33,26 +33,13 @@ class Outcome:
     outcome: str
 
 
-def nodes(definition, resources, resolved, cloud=None):
-    """Return nodes in the format of ``openstack baremetal create``.
-
-    :param cloud: entry of the conductor's clouds.yaml for the host cloud;
-        None for its [quintupleo] section.
-    """
-    networks = {each.name: each for each in definition.networks}
-    bodies = {each.key: each.body for each in resources}
-    return [_node(role, number, bodies, resolved, networks, cloud)
-            for role in definition.roles if role.kind == schema.BAREMETAL
-            for number in range(role.count)]
-
-
 @dataclasses.dataclass(frozen=True)
-class ExistingNodes:
-    """The nodes of an environment that need not be complete.
+class Described:
+    """What there is of an environment, for an Ironic.
 
-    :ivar nodes: as :func:`nodes` returns them, of the servers that are built
-        and have all their ports.
-    :ivar addresses: dict of the fixed IPv4 addresses by MAC address.
+    :ivar nodes: the servers that are built and have all their ports, in the
+        format of ``openstack baremetal create``.
+    :ivar addresses: dict of their fixed IPv4 addresses by MAC address.
     :ivar missing: keys of the other servers of the definition.
     """
 
@@ -61,11 +48,15 @@ class ExistingNodes:
     missing: list
 
 
-def existing_nodes(definition, resources, resolved, cloud=None):
-    """Return :class:`ExistingNodes`; parameters as of :func:`nodes`."""
+def describe(definition, resources, resolved, cloud=None):
+    """Return :class:`Described`.
+
+    :param cloud: entry of the conductor's clouds.yaml for the host cloud;
+        None for its [quintupleo] section.
+    """
     networks = {each.name: each for each in definition.networks}
     bodies = {each.key: each.body for each in resources}
-    found = ExistingNodes([], {}, [])
+    found = Described([], {}, [])
     for item in plan.items(definition).values():
         if item.kind != plan.SERVER or item.role.kind != schema.BAREMETAL:
             continue
@@ -75,8 +66,7 @@ def existing_nodes(definition, resources, resolved, cloud=None):
                 or bodies[item.key].status == 'BUILD'):
             found.missing.append(item.key)
             continue
-        found.nodes.append(_node(item.role, int(item.key.split('.')[2]),
-                                 bodies, resolved, networks, cloud))
+        found.nodes.append(_node(item, bodies, resolved, networks, cloud))
         found.addresses.update(
             (bodies[key].mac_address, address['ip_address'])
             for key in needed if plan.kind(key) == plan.PORT
@@ -85,12 +75,13 @@ def existing_nodes(definition, resources, resolved, cloud=None):
     return found
 
 
-def _node(role, number, bodies, resolved, networks, cloud):
-    server = bodies[plan.key(plan.SERVER, role.name, number)]
+def _node(item, bodies, resolved, networks, cloud):
+    role, number = item.role, item.key.split('.')[2]
     ports = [_port(bodies[plan.key(plan.PORT, role.name, number, place)], nic,
                    networks[nic.network])
              for place, nic in enumerate(role.nics)]
-    return node(server, cloud, _properties(role, number, bodies, resolved),
+    return node(bodies[item.key], cloud,
+                _properties(role, number, bodies, resolved),
                 ports, role.resource_class)
 
 

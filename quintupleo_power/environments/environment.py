@@ -259,22 +259,20 @@ class Environments:
 
     @errors.translated()
     def describe_nodes(self, name, host_cloud=None):
-        """Return an environment's nodes, as :func:`enrolment.nodes`."""
-        stored, resources = self._require_complete(name)
-        return enrolment.nodes(stored.definition, resources,
-                               self._resolve(stored.definition),
-                               host_cloud)
+        """Return the nodes of :meth:`describe`, which has to be complete."""
+        self._require_complete(name)
+        return self.describe(name, host_cloud).nodes
 
     @errors.translated()
-    def describe_existing_nodes(self, name, host_cloud=None):
-        """Return :class:`enrolment.ExistingNodes` of an environment."""
+    def describe(self, name, host_cloud=None):
+        """Return :class:`enrolment.Described`, see :func:`describe` there."""
         wanted = self._store.require(name).definition
         # All else may be what other users have, such as key pairs.
         wanted = dataclasses.replace(
             wanted, routers=[], virtual_ips=[], ports=[],
             roles=[role for role in wanted.roles
                    if role.kind == schema.BAREMETAL])
-        return enrolment.existing_nodes(
+        return enrolment.describe(
             wanted, builder.usable(self._inventory.read(name)[name]).values(),
             self._resolve(wanted), host_cloud)
 

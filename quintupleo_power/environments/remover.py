@@ -41,11 +41,10 @@ class Remover:
     """Removes resources, and names those that it could not remove."""
 
     def __init__(self, inventory, timeout=TIMEOUT):
+        self._inventory = inventory
         self._connection = inventory.connection
         self._retrier = inventory.retrier
         self._timeout = timeout
-        self._credentials = (
-            application_credentials.ApplicationCredentials(inventory))
 
     def remove(self, resources, progress, timeout=None):
         """Remove resources, or raise a line for each that could not be.
@@ -61,7 +60,8 @@ class Remover:
         def remove(resource):
             try:
                 if resource.kind == plan.ACCESS:
-                    self._credentials.delete(resource.body, progress)
+                    application_credentials.delete(
+                        self._inventory, resource.body, progress)
                 self._retrier.retry_on(_IN_USE, timeout, self._delete,
                                        resource)
             except errors.Cancelled:

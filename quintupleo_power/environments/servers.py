@@ -79,13 +79,13 @@ class Servers:
         role, place = item.role, item.key.split('.')[1:]
         ports = [{'port': created[plan.key(plan.PORT, *place, number)].id}
                  for number in range(len(role.nics))]
-        metadata = ownership.metadata(self._name, item.key)
-        user_data = role.user_data and base64.b64encode(
-            self._user_data[role.user_data].encode()).decode()
-        access = created.get(plan.key(plan.ACCESS, *place))
-        if access:
-            metadata |= access.metadata
-            user_data = access.user_data
+        # Of a server with Ironic only.
+        access = created.get(plan.key(plan.ACCESS, *place), {})
+        user_data = access.get('user_data') or (
+            role.user_data and base64.b64encode(
+                self._user_data[role.user_data].encode()).decode())
+        metadata = {**ownership.metadata(self._name, item.key),
+                    **access.get('metadata', {})}
         server = self._inventory.create(
             self._name, item, self._nova.create_server,
             name=ownership.name(self._name, item.key),
@@ -98,7 +98,7 @@ class Servers:
             user_data=user_data,
             has_config_drive=role.config_drive or bool(access) or None,
             **self._block_devices(role, place, created))
-        if access and ownership.access_id(server) != access.id:
+        if ownership.access_id(server) != metadata.get(ownership.ACCESS):
             raise errors.EnvironmentsError(
                 f'Another command made server {server.name} ({server.id}) at '
                 'the same time, with other credentials: create again')

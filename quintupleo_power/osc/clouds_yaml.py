@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes entries for environments' Ironics into a user's clouds.yaml."""
+"""Entries for environments' Ironics in a user's clouds.yaml."""
 
-import os
 import pathlib
-import tempfile
 
+from openstack import config
 import yaml
 
 from quintupleo_power.environments import errors
@@ -12,61 +11,48 @@ from quintupleo_power.environments import errors
 _AUTH_TYPE = 'http_basic'
 
 
-class CloudsFile:
-    """A clouds.yaml, which need not exist, and the entry of a name."""
+def check(path, name):
+    """Raise EnvironmentsError if an entry cannot be written into a file."""
+    try:
+        content = yaml.safe_load(pathlib.Path(path).read_text()) or {}
+        entry = content.get('clouds', {}).get(name, {'auth_type': _AUTH_TYPE})
+        is_other = entry.get('auth_type') != _AUTH_TYPE
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise errors.EnvironmentsError(
+            f'{path} cannot be read: {exc.strerror}')
+    except (yaml.YAMLError, UnicodeDecodeError, AttributeError):
+        # Their texts may hold what stands there.
+        raise errors.EnvironmentsError(
+            f'{path} is not of the form of clouds.yaml: name another file')
+    if is_other:
+        raise errors.EnvironmentsError(
+            f'{path} has an entry "{name}" that is not of an Ironic with HTTP '
+            'basic authentication: name another file')
 
-    def __init__(self, path, name):
-        """Read it.
 
-        :raises: EnvironmentsError if it is not of the form of clouds.yaml, or
-            if the entry is not one of an Ironic.
-        """
-        self._path = pathlib.Path(path).resolve()
-        self._name = name
-        try:
-            self._content = yaml.safe_load(self._path.read_text()) or {}
-            present = self._content.setdefault('clouds', {}).get(name)
-            is_own = present is None or present['auth_type'] == _AUTH_TYPE
-        except FileNotFoundError:
-            self._content, is_own = {'clouds': {}}, True
-        except OSError as exc:
-            raise errors.EnvironmentsError(
-                f'{path} cannot be read: {exc.strerror}')
-        except (yaml.YAMLError, UnicodeDecodeError, AttributeError,
-                TypeError):
-            # Their texts may hold what stands there.
-            raise errors.EnvironmentsError(
-                f'{path} is not of the form of clouds.yaml: write another '
-                'file')
-        except KeyError:
-            is_own = False
-        if not is_own:
-            raise errors.EnvironmentsError(
-                f'{path} has an entry "{name}" that is not of an '
-                "environment's Ironic: write another file")
+def write(path, name, access):
+    """Write an entry into a file, and its certificate beside it.
 
-    def write(self, access):
-        """Write the entry, and the certificate beside the file.
-
-        :param access: see :meth:`environment.Environments.access`.
-        """
-        certificate = self._path.with_name(f'{self._name}.pem')
-        self._content['clouds'][self._name] = {
-            'auth_type': _AUTH_TYPE,
+    :param access: see :meth:`environment.Environments.access`.
+    """
+    check(path, name)
+    path = pathlib.Path(path).absolute()
+    certificate = path.with_name(f'{name}.pem')
+    try:
+        for each in (path, certificate):
+            each.touch(0o600)
+            each.chmod(0o600)
+        certificate.write_text(access['certificate'])
+        if not path.stat().st_size:
+            path.write_text('{}')
+        config.OpenStackConfig.set_one_cloud(str(path), name, {
+            'auth_type': _AUTH_TYPE, 'cacert': str(certificate),
             'auth': {'endpoint': access['url'],
                      'username': access['username'],
                      'password': access['password']},
-            'baremetal_endpoint_override': access['url'],
-            'cacert': str(certificate)}
-        for path, text in (
-                (certificate, access['certificate']),
-                (self._path, yaml.safe_dump(self._content, sort_keys=False))):
-            try:
-                # It is readable by its owner only.
-                number, temporary = tempfile.mkstemp(dir=path.parent)
-                with open(number, 'w', encoding='utf-8') as target:
-                    target.write(text)
-                os.replace(temporary, path)
-            except OSError as exc:
-                raise errors.EnvironmentsError(
-                    f'{path} cannot be written: {exc.strerror}')
+            'baremetal_endpoint_override': access['url']})
+    except OSError as exc:
+        raise errors.EnvironmentsError(
+            f'{exc.filename} cannot be written: {exc.strerror}')

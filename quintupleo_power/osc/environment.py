@@ -15,6 +15,7 @@ from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
+from quintupleo_power.environments import schema
 from quintupleo_power.osc import clouds_yaml
 from quintupleo_power.osc import common
 
@@ -142,17 +143,24 @@ class CreateEnvironment(command.ShowOne):
                     '--name')
             if parsed_args.dry_run:
                 return _preview_columns(environments.preview(wanted, name))
-            target = _clouds_file(parsed_args.clouds_yaml, name)
+            if parsed_args.clouds_yaml:
+                clouds_yaml.check(parsed_args.clouds_yaml, name)
+            if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
+                    and not any(role.kind == schema.IRONIC
+                                for role in wanted.roles)):
+                raise errors.EnvironmentsError(
+                    f'{parsed_args.file} has no role of kind ironic, which '
+                    '--clouds-yaml and --ironic-os-cloud are for')
             found = environments.create(
                 wanted, name, parsed_args.wait,
                 common.ironic_cloud(parsed_args))
-            if target:
-                target.write(environments.access(name))
+            _write_clouds_yaml(environments, parsed_args.clouds_yaml, name)
             return _columns(found)
 
 
-def _clouds_file(path, name):
-    return clouds_yaml.CloudsFile(path, name) if path else None
+def _write_clouds_yaml(environments, path, name):
+    if path:
+        clouds_yaml.write(path, name, environments.access(name))
 
 
 def _preview_columns(preview):
@@ -198,10 +206,8 @@ class ShowEnvironment(common.OfEnvironment, command.ShowOne):
 
     def take_action(self, parsed_args):
         with common.environments(self.app, parsed_args) as environments:
-            if parsed_args.clouds_yaml:
-                clouds_yaml.CloudsFile(
-                    parsed_args.clouds_yaml, parsed_args.name).write(
-                    environments.access(parsed_args.name))
+            _write_clouds_yaml(environments, parsed_args.clouds_yaml,
+                               parsed_args.name)
             return _columns(environments.get(parsed_args.name))
 
 

@@ -214,7 +214,7 @@ class CreateTestCase(LabTestCase):
         path = '/nowhere/ca.pem'
         with mock.patch.object(self.cloud.config, 'get_requests_verify_args',
                                autospec=True, return_value=(path, None)), \
-                self.assert_failure(f'host cloud, {path}, cannot be read'):
+                self.assert_failure('host cloud cannot be read', path):
             self.create()
         self.assertEqual([], self.cloud.all('credential'))
         with mock.patch('pathlib.Path.read_text', autospec=True,
@@ -547,7 +547,7 @@ class ExistingNodesTestCase(LabTestCase):
 
     def test_all(self):
         self.create()
-        found = self.environments().describe_existing_nodes('env', 'host')
+        found = self.environments().describe('env', 'host')
         self.assertEqual(self.environments().describe_nodes('env', 'host'),
                          found.nodes)
         ports = [self.port(f'env-node-{number}-0') for number in (0, 1)]
@@ -559,7 +559,7 @@ class ExistingNodesTestCase(LabTestCase):
     def test_some(self):
         self.create(wait=False)
         self.server('env-node-1').status = 'BUILD'
-        found = self.environments().describe_existing_nodes
+        found = self.environments().describe
         with mock.patch.object(
                 self.cloud.compute, 'servers', autospec=True,
                 side_effect=lambda project_id, tags: self.cloud.all(
@@ -578,12 +578,12 @@ class ExistingNodesTestCase(LabTestCase):
     def test_what_others_have_is_not_needed(self):
         self.create()
         self.cloud.find('image', 'quintupleo-conductor', True).name = 'gone'
-        found = self.environments().describe_existing_nodes('env')
+        found = self.environments().describe('env')
         self.assertEqual(2, len(found.nodes))
 
     def test_unknown(self):
         with self.assert_failure('"other" does not exist'):
-            self.environments().describe_existing_nodes('other')
+            self.environments().describe('other')
 
 
 class SecretsTestCase(LabTestCase):
