@@ -5,7 +5,6 @@ import dataclasses
 import datetime
 import functools
 
-from openstack import exceptions
 from oslo_utils import timeutils
 
 from quintupleo_power.environments import builder
@@ -15,6 +14,7 @@ from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import existing_servers
+from quintupleo_power.environments import images
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -182,12 +182,9 @@ class Environments:
             raise errors.EnvironmentsError(
                 f'Environment "{name}" has no server of kind ironic: its file '
                 'has no such role, or "openstack quintupleo environment '
-                'create" was interrupted before')
-        response = self._retrier.call(
-            self._connection.image.get,
-            f'/images/{ownership.access_id(ironic.body)}/file')
-        exceptions.raise_from_response(response)
-        return response.json()
+                'create" has to go on')
+        return self._retrier.call(images.download, self._connection,
+                                  ownership.access_id(ironic.body))
 
     @errors.translated()
     def all(self):

@@ -102,17 +102,16 @@ def create_all(connection, options):
     paths = {RESCUE: options.iso, EMPTY: None} if options.iso else {}
     if options.network_first_iso:
         paths[NETWORK_FIRST] = options.network_first_iso
+    if options.conductor_image:
+        paths[CONDUCTOR] = options.conductor_image
     # All files are checked before the first image is created.
     wanted = [(purpose, mode, content(purpose, mode, path))
               for purpose, path in paths.items()
-              for mode in options.boot_modes or BOOT_MODES]
-    if options.conductor_image:
-        wanted.append((CONDUCTOR, images.BIOS, content(
-            CONDUCTOR, images.BIOS, options.conductor_image)))
+              for mode in ([images.BIOS] if purpose == CONDUCTOR
+                           else options.boot_modes or BOOT_MODES)]
     for purpose, mode, made in wanted:
-        name = f'{options.prefix}-{purpose}'
-        if purpose != CONDUCTOR:
-            name += f'-{mode}'
+        name = f'{options.prefix}-{purpose}' + (
+            '' if purpose == CONDUCTOR else f'-{mode}')
         # A rescue image runs where its server is.
         if options.hypervisor_type and purpose != RESCUE:
             name += f'-{options.hypervisor_type}'
@@ -209,3 +208,10 @@ def upload(connection, name, wanted):
         with contextlib.suppress(*errors.CLOUD_ERRORS):
             image.delete_image(image_id)
         raise
+
+
+def download(connection, image_id):
+    """Return the content of an image, which is JSON."""
+    response = connection.image.get(f'/images/{image_id}/file')
+    exceptions.raise_from_response(response)
+    return response.json()

@@ -111,31 +111,23 @@ class Validation:
         others = [role.name for role in roles if role.kind == schema.BAREMETAL
                   for nic in role.nics if nic.pxe and nic.network != name]
         if others:
-            self._mistake(where, 'its DHCP server is on one network, '
-                          f'"{name}", and there all roles of kind baremetal '
-                          'have to have their NICs for PXE: '
-                          + ', '.join(dict.fromkeys(others)) + ' has others')
-        if name is None or name not in {nic.network for nic in ironic.nics}:
+            self._mistake(where, f'its DHCP server is on network "{name}", '
+                          'and these roles boot from others: '
+                          + ', '.join(dict.fromkeys(others)))
+        if name not in [nic.network for nic in ironic.nics]:
             self._mistake((*where, 'nics'), 'it needs a NIC on the network '
-                          'that the roles of kind baremetal boot from'
+                          'that the machines boot from'
                           + (f', "{name}"' if name else ''))
         elif name in self._networks:
             self._check_provisioning(self._networks[name])
 
     def _check_provisioning(self, network):
         """Check the network that the DHCP server of an Ironic serves."""
-        where = ('networks', network.name)
-        subnets = [(number, each) for number, each
-                   in enumerate(network.subnets) if ':' not in each.cidr]
-        if len(subnets) != 1:
-            self._mistake(where, 'the DHCP server of the role of kind ironic '
-                          'needs a network that is made here, with one IPv4 '
-                          'subnet')
-        for number, subnet in subnets:
-            if subnet.dhcp:
-                self._mistake((*where, 'subnets', number, 'dhcp'), 'the role '
-                              'of kind ironic has the DHCP server: it has to '
-                              'be false')
+        subnets = [each for each in network.subnets if ':' not in each.cidr]
+        if len(subnets) != 1 or subnets[0].dhcp:
+            self._mistake(('networks', network.name), 'the DHCP server of the '
+                          'role of kind ironic needs a network that is made '
+                          'here, with one IPv4 subnet that has "dhcp: false"')
         for role in self._definition.roles:
             for number, nic in enumerate(role.nics):
                 where = ('roles', role.name, 'nics', number)

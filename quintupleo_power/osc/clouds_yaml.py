@@ -45,7 +45,7 @@ def write(path, name, access):
             each.touch(0o600)
             each.chmod(0o600)
         certificate.write_text(access['certificate'])
-        if not path.stat().st_size:
+        if not yaml.safe_load(path.read_text()):
             path.write_text('{}')
         config.OpenStackConfig.set_one_cloud(str(path), name, {
             'auth_type': _AUTH_TYPE, 'cacert': str(certificate),

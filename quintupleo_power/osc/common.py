@@ -144,24 +144,6 @@ def enroll(app, parsed_args, found, described, refuse_enrolled=False):
         (each.name, each.id, each.server, each.outcome) for each in outcomes]
 
 
-@contextlib.contextmanager
-def _named(option):
-    """Raise errors of an option's entry of clouds.yaml as ours."""
-    try:
-        yield
-    except openstack.exceptions.ConfigException as exc:
-        raise errors.EnvironmentsError(f'{option}: {exc}')
-
-
-def ironic_cloud(parsed_args):
-    """Return openstacksdk's configuration that --ironic-os-cloud names."""
-    if parsed_args.ironic_os_cloud is None:
-        return None
-    with _named('--ironic-os-cloud'):
-        return openstack.config.OpenStackConfig().get_one(
-            cloud=parsed_args.ironic_os_cloud)
-
-
 def _baremetal(app, parsed_args):
     """Return openstacksdk's proxy of the Ironic that the options name."""
     if parsed_args.os_baremetal_endpoint:
@@ -169,7 +151,7 @@ def _baremetal(app, parsed_args):
             load_envvars=False, load_yaml_config=False, auth_type='none',
             endpoint=parsed_args.os_baremetal_endpoint).baremetal
     if parsed_args.os_baremetal_cloud:
-        with _named('--os-baremetal-cloud'):
+        with errors.translated('--os-baremetal-cloud'):
             return openstacksdk.drop_microversions(openstack.connect(
                 cloud=parsed_args.os_baremetal_cloud)).baremetal
     cloud = connection(app)

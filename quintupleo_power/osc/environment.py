@@ -3,6 +3,7 @@
 
 import datetime
 
+from openstack import config
 from osc_lib.cli import format_columns
 from osc_lib.command import command
 from osc_lib.i18n import _
@@ -151,9 +152,11 @@ class CreateEnvironment(command.ShowOne):
                 raise errors.EnvironmentsError(
                     f'{parsed_args.file} has no role of kind ironic, which '
                     '--clouds-yaml and --ironic-os-cloud are for')
-            found = environments.create(
-                wanted, name, parsed_args.wait,
-                common.ironic_cloud(parsed_args))
+            with errors.translated('--ironic-os-cloud'):
+                cloud = parsed_args.ironic_os_cloud and (
+                    config.OpenStackConfig().get_one(
+                        cloud=parsed_args.ironic_os_cloud))
+            found = environments.create(wanted, name, parsed_args.wait, cloud)
             _write_clouds_yaml(environments, parsed_args.clouds_yaml, name)
             return _columns(found)
 

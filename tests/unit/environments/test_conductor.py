@@ -671,7 +671,7 @@ class DefinitionTestCase(LabTestCase):
             '  other: {flavor: small, nics: [{network: control}]}\n'
             '  third: {flavor: small, nics: [{network: control}, '
             '{network: provision, pxe: true}]}\n',
-            'is on one network, "provision"', 'for PXE: other has others')
+            'is on network "provision"', 'boot from others: other')
 
     def test_network_that_it_is_not_on(self):
         self.assert_mistake(
@@ -689,7 +689,7 @@ class DefinitionTestCase(LabTestCase):
 
     def test_subnets(self):
         self.assert_mistake('gateway: 192.0.2.254', 'dhcp: true',
-                            'networks.provision.subnets[0].dhcp: ')
+                            'networks.provision: ', '"dhcp: false"')
         self.assert_mistake('    - {cidr: 192.0.2.0/24',
                             '    - {cidr: 203.0.113.0/24}\n'
                             '    - {cidr: 192.0.2.0/24', 'one IPv4 subnet')

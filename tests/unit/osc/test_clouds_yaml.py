@@ -77,6 +77,12 @@ class CloudsFileTestCase(test_conductor.LabTestCase, base.CommandTestCase):
         self.assertEqual({'clouds.yaml', 'env.pem', 'env.yaml', 'lab.yaml'},
                          set(os.listdir(self.folder)))
 
+    def test_file_of_comments(self):
+        self.make()
+        self.write('clouds.yaml', '# mine\n')
+        self.succeed('ShowEnvironment', 'env', '--clouds-yaml', self.clouds)
+        self.assertEqual(['env'], list(self.entries()))
+
     def test_entry_of_another_cloud_stays(self):
         text = yaml.safe_dump({'clouds': {'env': OTHER}})
         self.write('clouds.yaml', text)
