@@ -14,13 +14,18 @@ from openstack.config import cloud_region
 from openstack import exceptions
 import yaml
 
+from quintupleo_power.environments import application_credentials
 from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import retry
 from tests.unit.environments import fake_connection
 from tests.unit.environments import test_environment
+from tests.unit.environments import test_images
+from tests.unit import host_cloud_fixture
 
 FILE = '''
 networks:
@@ -620,6 +625,61 @@ class SecretsTestCase(LabTestCase):
                 text = str(exc)
         self.assertIn('Invalid input', text)
         self.assertLess(len(text), 200)
+
+
+class OpenstacksdkTestCase(test_images.ImagesTestCase):
+    """What is sent by openstacksdk, and what of it is in a debug log."""
+
+    def setUp(self):
+        super().setUp()
+        catalog = self.glance._catalog
+        self.glance._catalog = lambda: [*catalog(), {
+            'type': 'identity', 'name': 'keystone', 'id': '1', 'endpoints': [{
+                'interface': 'public', 'region': 'RegionOne', 'id': '2',
+                'region_id': 'RegionOne',
+                'url': host_cloud_fixture.AUTH_URL}]}]
+        connection = self.connect()
+        environment.Environments(connection, None)
+        self.inventory = owned_resources.Inventory(connection,
+                                                   retry.Retrier())
+
+    def test_application_credential(self):
+        self.glance.fail('POST', '/users/b{32}/application_credentials$', {
+            'application_credential': {'id': '1', 'secret': 'swordfish'}})
+        with self.assertLogs(level='DEBUG') as logs:
+            made = application_credentials.create(
+                self.inventory, 'env', '12345678-9')
+        self.assertEqual({'application_credential_id': '1',
+                          'application_credential_secret': 'swordfish'}, made)
+        self.assertNotIn('swordfish', '\n'.join(logs.output))
+        body, = [body for body in self.glance.bodies if 'unrestricted' in body]
+        self.assertEqual(
+            {'name', 'description', 'unrestricted'},
+            set(json.loads(body)['application_credential']))
+
+    def test_user_data(self):
+        self.glance.fail('POST', '/servers$', {'server': {'id': '1'}})
+        with self.assertLogs(level='DEBUG') as logs:
+            server = self.inventory.connection.compute.create_server(
+                name='a', flavor_id='1', image_id='2', networks='none',
+                user_data='c3dvcmRmaXNo', metadata={'b': 'c'})
+        self.assertEqual({'b': 'c'}, server.metadata)
+        self.assertIn('c3dvcmRmaXNo', str(self.glance.bodies))
+        self.assertNotIn('c3dvcmRmaXNo', '\n'.join(logs.output))
+
+    def test_access_image(self):
+        stored = mock.Mock(definition=None)
+        stored.name = 'env'
+        item = plan.Item('access.a.0', None)
+        with self.assertLogs(level='DEBUG') as logs:
+            made = conductor.Conductor(self.inventory, stored)._create_image(
+                item, {'password': 'swordfish'})
+            found = self.inventory.find('env', item)
+        self.assertEqual(made, found.id)
+        self.assertEqual(
+            ('yes', 'b' * 32), tuple(found.properties[name] for name in (
+                'quintupleo_access', 'quintupleo_user')))
+        self.assertNotIn('swordfish', '\n'.join(logs.output))
 
 
 class DefinitionTestCase(LabTestCase):
