@@ -5,6 +5,7 @@ import base64
 import contextlib
 import itertools
 import json
+import logging
 import ssl
 import tempfile
 from unittest import mock
@@ -646,7 +647,8 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
     def test_application_credential(self):
         self.glance.fail('POST', '/users/b{32}/application_credentials$', {
             'application_credential': {'id': '1', 'secret': 'swordfish'}})
-        with self.assertLogs(level='DEBUG') as logs:
+        with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
+            logging.getLogger('keystoneauth.session').debug('At least one.')
             made = application_credentials.create(
                 self.inventory, 'env', '12345678-9')
         self.assertEqual({'application_credential_id': '1',
@@ -659,7 +661,7 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
 
     def test_user_data(self):
         self.glance.fail('POST', '/servers$', {'server': {'id': '1'}})
-        with self.assertLogs(level='DEBUG') as logs:
+        with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
             server = self.inventory.connection.compute.create_server(
                 name='a', flavor_id='1', image_id='2', networks='none',
                 user_data='c3dvcmRmaXNo', metadata={'b': 'c'})
@@ -671,7 +673,7 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
         stored = mock.Mock(definition=None)
         stored.name = 'env'
         item = plan.Item('access.a.0', None)
-        with self.assertLogs(level='DEBUG') as logs:
+        with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
             made = conductor.Conductor(self.inventory, stored)._create_image(
                 item, {'password': 'swordfish'})
             found = self.inventory.find('env', item)
