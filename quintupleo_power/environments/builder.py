@@ -6,6 +6,7 @@ import functools
 
 from openstack import exceptions
 
+from quintupleo_power.environments import conductor
 from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -13,8 +14,9 @@ from quintupleo_power.environments import remover
 from quintupleo_power.environments import schema
 from quintupleo_power.environments import servers
 from quintupleo_power.environments import task_graph
+from quintupleo_power.host_cloud import servers as host_servers
 
-_NEUTRON = {*plan.KINDS} - {plan.GROUP, plan.VOLUME, plan.SERVER}
+_NEUTRON = {*plan.KINDS} - {plan.GROUP, plan.VOLUME, plan.SERVER, plan.ACCESS}
 # Tasks for a server that exists, and for what it has lost.
 COMPLETE, ATTACH = 'complete', 'attach'
 _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
@@ -23,8 +25,12 @@ _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
 class Builder:
     """Builds one environment."""
 
-    def __init__(self, inventory, resolved, stored, progress, timeout):
-        """Use a project; wait so many seconds for one server or volume."""
+    def __init__(self, inventory, resolved, stored, progress, timeout,
+                 ironic_cloud):
+        """Use a project; wait so many seconds for one server or volume.
+
+        :param ironic_cloud: see :class:`conductor.Conductor`.
+        """
         self._nova = inventory.connection.compute
         self._neutron = inventory.connection.network
         self._retrier = inventory.retrier
@@ -33,6 +39,7 @@ class Builder:
         self._networking = networking.Networking(inventory, resolved,
                                                  stored.name)
         self._servers = servers.Servers(inventory, resolved, stored, timeout)
+        self._conductor = conductor.Conductor(inventory, stored, ironic_cloud)
         self._remover = remover.Remover(inventory)
         # Threads only get and set single keys, which needs no lock.
         self._created = {}
@@ -46,7 +53,8 @@ class Builder:
         self._adopt(resources)
         tasks = [task for item in self._items.values()
                  for task in self._tasks(item, wait)]
-        for key, server_id in _lost(self._items, resources).items():
+        for key, server_id in _lost(self._items,
+                                    usable(resources).values()).items():
             # A trunk is made of a port that no server has yet.
             trunk = key.replace(plan.PORT, plan.TRUNK, 1)
             tasks.append(task_graph.Task(
@@ -74,18 +82,15 @@ class Builder:
 
     def _adopt(self, resources):
         """Take what exists, and remove what cannot be used or is too much."""
-        surplus, broken = [], []
-        for each in resources:
-            if each.key not in self._items:
-                # There were more servers before.
-                surplus.append(each)
-            elif each.key in self._created or _is_broken(each):
-                # Of two that commands made at the same time the first counts.
-                broken.append(each)
-            else:
-                self._created[each.key] = each.body
-                if each.kind in _NEUTRON:
-                    self._networking.tag(each.body)
+        found = usable(resources)
+        # There were more servers before.
+        surplus = [each for each in resources if each.key not in self._items]
+        broken = [each for each in resources if each.key in self._items
+                  and found.get(each.key) is not each]
+        for key in self._items.keys() & found.keys():
+            self._created[key] = found[key].body
+            if found[key].kind in _NEUTRON:
+                self._networking.tag(found[key].body)
         if broken:
             names = ', '.join(sorted(each.key for each in broken))
             self._progress.note(
@@ -94,13 +99,16 @@ class Builder:
 
     def _create(self, item):
         creator = (self._networking if item.kind in _NEUTRON
+                   else self._conductor if item.kind == plan.ACCESS
                    else self._servers)
         self._created[item.key] = creator.create(item, self._created)
 
     def _complete(self, item):
         """Wait for a server, and bring it to what its role wants."""
         server = self._servers.wait_built(self._created[item.key].id)
-        if item.role.kind == schema.BAREMETAL:
+        # What is a node by now is Ironic's.
+        if (item.role.kind == schema.BAREMETAL
+                and host_servers.NODE not in (server.metadata or {})):
             self._servers.stop(server)
         for key in item.after:
             self._release_addresses(key)
@@ -140,9 +148,29 @@ def _is_broken(resource):
     return resource.kind == plan.VOLUME and state.startswith('error')
 
 
+def usable(resources):
+    """Return the first usable resource of each key, as a dict.
+
+    A server with Ironic and its access image are of use together only: an
+    image that no server has is of a command that was interrupted, and a
+    server whose image is gone has lost its application credential with it.
+    """
+    found = {}
+    images = {each.id for each in resources if each.kind == plan.ACCESS}
+    for each in sorted(resources, key=lambda each: each.kind == plan.ACCESS):
+        server = found.get(each.key.replace(plan.ACCESS, plan.SERVER, 1))
+        if not (_is_broken(each)
+                or each.kind == plan.SERVER and ownership.access_id(
+                    each.body) not in (None, *images)
+                or each.kind == plan.ACCESS and not (
+                    server and ownership.access_id(server.body) == each.id)):
+            found.setdefault(each.key, each)
+    return found
+
+
 def missing(definition, resources):
     """Return the :class:`plan.Item` of a definition that are not there."""
-    existing = {each.key for each in resources if not _is_broken(each)}
+    existing = usable(resources)
     # Interfaces of routers have no description; they come with the router.
     return [item for item in plan.items(definition).values()
             if item.key not in existing and not (

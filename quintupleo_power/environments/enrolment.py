@@ -33,25 +33,55 @@ class Outcome:
     outcome: str
 
 
-def nodes(definition, resources, resolved, cloud=None):
-    """Return nodes in the format of ``openstack baremetal create``.
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """What there is of an environment, for an Ironic.
+
+    :ivar nodes: the servers that are built and have all their ports, in the
+        format of ``openstack baremetal create``.
+    :ivar addresses: dict of their fixed IPv4 addresses by MAC address.
+    :ivar missing: keys of the other servers of the definition.
+    """
+
+    nodes: list
+    addresses: dict
+    missing: list
+
+
+def describe(definition, resources, resolved, cloud=None):
+    """Return :class:`Described`.
 
     :param cloud: entry of the conductor's clouds.yaml for the host cloud;
         None for its [quintupleo] section.
     """
     networks = {each.name: each for each in definition.networks}
     bodies = {each.key: each.body for each in resources}
-    return [_node(role, number, bodies, resolved, networks, cloud)
-            for role in definition.roles if role.kind == schema.BAREMETAL
-            for number in range(role.count)]
+    found = Described([], {}, [])
+    for item in plan.items(definition).values():
+        if item.kind != plan.SERVER or item.role.kind != schema.BAREMETAL:
+            continue
+        needed = [key for key in item.after
+                  if plan.kind(key) in (plan.PORT, plan.VOLUME)]
+        if (not bodies.keys() >= {item.key, *needed}
+                or bodies[item.key].status == 'BUILD'):
+            found.missing.append(item.key)
+            continue
+        found.nodes.append(_node(item, bodies, resolved, networks, cloud))
+        found.addresses.update(
+            (bodies[key].mac_address, address['ip_address'])
+            for key in needed if plan.kind(key) == plan.PORT
+            for address in bodies[key].fixed_ips or ()
+            if ':' not in address['ip_address'])
+    return found
 
 
-def _node(role, number, bodies, resolved, networks, cloud):
-    server = bodies[plan.key(plan.SERVER, role.name, number)]
+def _node(item, bodies, resolved, networks, cloud):
+    role, number = item.role, item.key.split('.')[2]
     ports = [_port(bodies[plan.key(plan.PORT, role.name, number, place)], nic,
                    networks[nic.network])
              for place, nic in enumerate(role.nics)]
-    return node(server, cloud, _properties(role, number, bodies, resolved),
+    return node(bodies[item.key], cloud,
+                _properties(role, number, bodies, resolved),
                 ports, role.resource_class)
 
 

@@ -8,11 +8,13 @@ import functools
 from oslo_utils import timeutils
 
 from quintupleo_power.environments import builder
+from quintupleo_power.environments import conductor
 from quintupleo_power.environments import console_logs
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import existing_servers
+from quintupleo_power.environments import images
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -20,10 +22,12 @@ from quintupleo_power.environments import quota
 from quintupleo_power.environments import remover
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import retry
+from quintupleo_power.environments import schema
 from quintupleo_power.environments import snapshots
 from quintupleo_power.environments import store
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import redaction
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
@@ -52,6 +56,12 @@ class Environment:
         """Return its resources of one of plan.KINDS."""
         return [each for each in self.resources if each.kind == kind]
 
+    @property
+    def ironic(self):
+        """The :class:`owned_resources.Resource` with Ironic, or None."""
+        return next((each for each in self.all(plan.SERVER)
+                     if ownership.access_id(each.body)), None)
+
 
 @dataclasses.dataclass(frozen=True)
 class Preview:
@@ -65,7 +75,8 @@ class Preview:
         """Return the names of what would be created, as lists by title."""
         found = {}
         for item in self.missing:
-            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
+            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP,
+                                 plan.ACCESS):
                 found.setdefault(plan.TITLES[item.kind], []).append(
                     ownership.name(self.name, item.key))
         return found
@@ -82,6 +93,9 @@ class Environments:
                  snapshot_timeout=snapshots.TIMEOUT):
         """Use an openstacksdk ``Connection``, for so many requests at once."""
         self._connection = connection
+        # Nova's requests and responses may have user data.
+        connection.compute.logger = redaction.Logger(
+            'keystoneauth.session', connection.session.auth)
         self._progress = progress
         self._timeout = timeout
         self._snapshot_timeout = snapshot_timeout
@@ -109,16 +123,18 @@ class Environments:
         return Preview(name, missing, costs), resolved
 
     @errors.translated()
-    def create(self, wanted, name, wait=True):
+    def create(self, wanted, name, wait=True, ironic_cloud=None):
         """Create an environment, or what is missing of it, and return it.
 
-        :param wait: whether to wait for servers, and complete them.
+        :param wait: whether to wait for servers, and complete them, and for
+            the environment's Ironic.
+        :param ironic_cloud: see :class:`conductor.Conductor`.
         """
         stored = self._store.get(name)
         self._require_same(stored, wanted)
         _, resolved = self._check(wanted, name)
         return self._build(stored or self._store.create(name, wanted),
-                           resolved, wait)
+                           resolved, wait, ironic_cloud)
 
     @errors.translated()
     def scale(self, name, role, count, wait=True):
@@ -146,12 +162,29 @@ class Environments:
             f'Environment "{stored.name}" is there and was made from another '
             'definition: delete it first, or use another --name')
 
-    def _build(self, stored, resolved, wait):
+    def _build(self, stored, resolved, wait, ironic_cloud=None):
         name = stored.name
         builder.Builder(
-            self._inventory, resolved, stored, self._progress, self._timeout
-            ).build(self._inventory.read(name)[name], wait)
-        return self._read(name, stored, self._inventory.read(name)[name])
+            self._inventory, resolved, stored, self._progress, self._timeout,
+            ironic_cloud).build(self._inventory.read(name)[name], wait)
+        found = self.get(name)
+        if wait and found.ironic:
+            conductor.wait_ready(self._inventory, stored, found.ironic.id,
+                                 self._progress, self._timeout)
+            found = self.get(name)
+        return found
+
+    @errors.translated()
+    def access(self, name):
+        """Return what is needed to use an environment's Ironic, as a dict."""
+        ironic = self.get(name).ironic
+        if ironic is None:
+            raise errors.EnvironmentsError(
+                f'Environment "{name}" has no server of kind ironic: its file '
+                'has no such role, or "openstack quintupleo environment '
+                'create" has to go on')
+        return self._retrier.call(images.download, self._connection,
+                                  ownership.access_id(ironic.body))
 
     @errors.translated()
     def all(self):
@@ -223,11 +256,22 @@ class Environments:
 
     @errors.translated()
     def describe_nodes(self, name, host_cloud=None):
-        """Return an environment's nodes, as :func:`enrolment.nodes`."""
-        stored, resources = self._require_complete(name)
-        return enrolment.nodes(stored.definition, resources,
-                               self._resolve(stored.definition),
-                               host_cloud)
+        """Return the nodes of :meth:`describe`, which has to be complete."""
+        self._require_complete(name)
+        return self.describe(name, host_cloud).nodes
+
+    @errors.translated()
+    def describe(self, name, host_cloud=None):
+        """Return :class:`enrolment.Described`, see :func:`describe` there."""
+        wanted = self._store.require(name).definition
+        # All else may be what other users have, such as key pairs.
+        wanted = dataclasses.replace(
+            wanted, routers=[], virtual_ips=[], ports=[],
+            roles=[role for role in wanted.roles
+                   if role.kind == schema.BAREMETAL])
+        return enrolment.describe(
+            wanted, builder.usable(self._inventory.read(name)[name]).values(),
+            self._resolve(wanted), host_cloud)
 
     @errors.translated()
     def describe_servers(self, references, **options):

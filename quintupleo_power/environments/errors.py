@@ -13,6 +13,8 @@ from quintupleo_power import transitions
 # All that the client libraries raise for a response, or for the lack of one.
 CLOUD_ERRORS = (exceptions.SDKException, ks_exceptions.ClientException)
 
+_OMITTED = re.compile('<[^>]*>|[A-Za-z0-9+/=]{250,}')
+
 
 class EnvironmentsError(Exception):
     """A command cannot be carried out; one line for each thing wrong."""
@@ -30,7 +32,8 @@ def explain(exc):
     """Return the message of a cloud's error, without HTML and URL."""
     # Glance responds in HTML, openstacksdk adds the URL.
     message = getattr(exc, 'details', None) or str(exc)
-    return ' '.join(re.sub('<[^>]*>', ' ', str(message)).split()).rstrip('.')
+    # And Nova repeats user data that it refuses.
+    return ' '.join(_OMITTED.sub(' ', str(message)).split()).rstrip('.')
 
 
 def status(exc):

@@ -5,7 +5,6 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import pathlib
 
 from openstack import exceptions
 
@@ -17,9 +16,13 @@ BOOT_MODES = (images.BIOS, images.UEFI)
 RESCUE = 'rescue'
 EMPTY = 'empty'
 NETWORK_FIRST = 'network-first'
+CONDUCTOR = 'conductor'
 
-# ISO 9660's mark, and where it is.
-_ISO_MAGIC = b'CD001', 32769
+# What a file is, its magic number, where that is, and what makes the file.
+_ISO = 'an ISO 9660 image', b'CD001', 32769, 'tools/build-ipxe-image'
+_QCOW2 = 'a qcow2 image', b'QFI\xfb', 0, 'tools/build-conductor-image'
+# Bytes of a file that are read at once.
+_BLOCK = 1024 * 1024
 # The bus of Nova's config drive. On q35 it would be SATA, for which kernels
 # that are made for clouds, such as Debian's, have no driver.
 _CDROM_PROPERTIES = {
@@ -44,33 +47,41 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """What an image is made of."""
+    """What an image is made of: the data, or the file of a path."""
 
     disk_format: str
     properties: dict
-    data: bytes
+    data: bytes = b''
+    path: str | None = None
+
+    def open(self):
+        """Return a stream to read the data from."""
+        return open(self.path, 'rb') if self.path else io.BytesIO(self.data)
 
 
-def _read_iso(path):
+def _check_file(path, what, magic, offset, tool):
     try:
-        data = pathlib.Path(path).read_bytes()
+        with open(path, 'rb') as source:
+            source.seek(offset)
+            found = source.read(len(magic))
     except OSError as exc:
         raise errors.EnvironmentsError(
             f'{path} cannot be read ({exc.strerror}): make the image with '
-            'tools/build-ipxe-image first')
-    if not data.startswith(*_ISO_MAGIC):
+            f'{tool} first')
+    if found != magic:
         raise errors.EnvironmentsError(
-            f'{path} is not an ISO 9660 image: make one with '
-            'tools/build-ipxe-image')
-    return data
+            f'{path} is not {what}: make one with {tool}')
 
 
 def content(purpose, boot_mode, path=None):
-    """Return the :class:`Content` of an image, which may need an ISO.
+    """Return the :class:`Content` of an image, which may need a file.
 
-    :raises: EnvironmentsError if the file is missing or not an ISO.
+    :raises: EnvironmentsError if the file is missing or of another format.
     """
     properties = dict(images.BOOT_MODE_PROPERTIES[boot_mode])
+    if purpose == CONDUCTOR:
+        _check_file(path, *_QCOW2)
+        return Content('qcow2', properties, path=path)
     if purpose == EMPTY:
         return Content('raw', {**images.POWER_CUT, **properties,
                                **_CDROM_PROPERTIES[boot_mode]},
@@ -79,7 +90,8 @@ def content(purpose, boot_mode, path=None):
         properties |= {'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata'}
     else:
         properties |= {**dict([images.NETWORK_FIRST]), **images.POWER_CUT}
-    return Content('iso', properties, _read_iso(path))
+    _check_file(path, *_ISO)
+    return Content('iso', properties, path=path)
 
 
 def create_all(connection, options):
@@ -87,15 +99,19 @@ def create_all(connection, options):
 
     A hypervisor type ends the names of the images of servers.
     """
-    paths = {RESCUE: options.iso, EMPTY: None}
+    paths = {RESCUE: options.iso, EMPTY: None} if options.iso else {}
     if options.network_first_iso:
         paths[NETWORK_FIRST] = options.network_first_iso
-    # All files are read before the first image is created.
+    if options.conductor_image:
+        paths[CONDUCTOR] = options.conductor_image
+    # All files are checked before the first image is created.
     wanted = [(purpose, mode, content(purpose, mode, path))
               for purpose, path in paths.items()
-              for mode in options.boot_modes or BOOT_MODES]
+              for mode in ([images.BIOS] if purpose == CONDUCTOR
+                           else options.boot_modes or BOOT_MODES)]
     for purpose, mode, made in wanted:
-        name = f'{options.prefix}-{purpose}-{mode}'
+        name = f'{options.prefix}-{purpose}' + (
+            '' if purpose == CONDUCTOR else f'-{mode}')
         # A rescue image runs where its server is.
         if options.hypervisor_type and purpose != RESCUE:
             name += f'-{options.hypervisor_type}'
@@ -117,7 +133,7 @@ def create(connection, name, wanted, replace=False, keep=False):
     try:
         present = _present(connection, name)
         if present is None:
-            return _upload(connection, name, wanted), 'made'
+            return upload(connection, name, wanted), 'made'
         if _same(present, wanted):
             return present.id, 'unchanged'
         if present.status in _COMPLETE and not replace:
@@ -125,7 +141,7 @@ def create(connection, name, wanted, replace=False, keep=False):
                 f"Image '{name}' ({present.id}) exists with other content "
                 'or properties: use --replace, or another --prefix')
         # First the new one: an error leaves the old one in place.
-        made = _upload(connection, name, wanted)
+        made = upload(connection, name, wanted)
         if keep and present.status in _COMPLETE:
             connection.image.update_image(
                 present, name=f'{name}-until-{made}')
@@ -154,12 +170,21 @@ def _same(image, wanted):
     known = resolver.image_properties(image)
     return (image.status == 'active'
             and image.disk_format == wanted.disk_format
-            and image.hash_value == hashlib.sha512(wanted.data).hexdigest()
+            and image.hash_value == _sha512(wanted)
             and all(str(known.get(key)) == value
                     for key, value in wanted.properties.items()))
 
 
-def _upload(connection, name, wanted):
+def _sha512(wanted):
+    digest = hashlib.sha512()
+    with wanted.open() as source:
+        while block := source.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def upload(connection, name, wanted):
+    """Create an image of a :class:`Content`, and return its UUID."""
     image = connection.image
     # By two plain requests: openstacksdk's create_image would add
     # properties of its own and look for other images of that content.
@@ -172,14 +197,21 @@ def _upload(connection, name, wanted):
     exceptions.raise_from_response(created)
     image_id = created.json()['id']
     try:
-        exceptions.raise_from_response(image.put(
-            f'/images/{image_id}/file', connect_retries=0,
-            # keystoneauth would write bytes to its debug log.
-            data=io.BytesIO(wanted.data),
-            headers={'Content-Type': 'application/octet-stream'}))
+        # keystoneauth would write bytes to its debug log.
+        with wanted.open() as stream:
+            exceptions.raise_from_response(image.put(
+                f'/images/{image_id}/file', connect_retries=0, data=stream,
+                headers={'Content-Type': 'application/octet-stream'}))
         return image_id
     except BaseException:
         # An image without content would only be in the way.
         with contextlib.suppress(*errors.CLOUD_ERRORS):
             image.delete_image(image_id)
         raise
+
+
+def download(connection, image_id):
+    """Return the content of an image, which is JSON."""
+    response = connection.image.get(f'/images/{image_id}/file')
+    exceptions.raise_from_response(response)
+    return response.json()

@@ -69,16 +69,17 @@ class Inventory:
 
         :param attributes: those that are None are left out.
         """
+        return self.retrier.create(
+            lambda: self.find(environment, item), function, **{
+                name: value for name, value in attributes.items()
+                if value is not None})
+
+    def find(self, environment, item):
+        """Return the resource of a :class:`plan.Item`, or None."""
         readers = self._readers(environment)
         reader = readers.get(item.kind, readers[plan.PORT])
-
-        def find():
-            return next((body for owner, body in self.retrier.call(reader)
-                         if owner == (environment, item.key)), None)
-
-        return self.retrier.create(find, function, **{
-            name: value for name, value in attributes.items()
-            if value is not None})
+        return next((body for owner, body in self.retrier.call(reader)
+                     if owner == (environment, item.key)), None)
 
     def _readers(self, environment):
         """Return functions that list (owner and key, resource), by kind."""
@@ -86,7 +87,7 @@ class Inventory:
             **{kind: functools.partial(self._described, lists)
                for kind, lists in _LISTS.items()},
             plan.TRUNK: self._trunks, plan.GROUP: self._groups,
-            plan.VOLUME: self._volumes,
+            plan.VOLUME: self._volumes, plan.ACCESS: self._access_images,
             plan.SERVER: functools.partial(self._servers, environment)}
 
     def _described(self, lists):
@@ -121,6 +122,13 @@ class Inventory:
             return []
         return [(ownership.parse_metadata(volume.metadata), volume)
                 for volume in self.connection.block_storage.volumes()]
+
+    def _access_images(self):
+        return [(ownership.parse_metadata(image.properties), image)
+                for image in self.connection.image.images(
+                    owner=self._project, tag=ownership.ACCESS, limit=100)
+                # Others may share images that look like ours.
+                if image.owner_id == self._project]
 
 
 def has_volumes(connection):

@@ -14,6 +14,8 @@ KEY = 'quintupleo_key'
 # In a server's metadata once it is as its role wants it. What happens to it
 # later is the user's affair.
 MADE = 'quintupleo_made'
+# The UUID of the access image, in the metadata of the server with Ironic.
+ACCESS = 'quintupleo_access'
 
 _DESCRIPTION = re.compile(r'quintupleo environment (?P<environment>\S+): '
                           r'(?P<key>\S+)')
@@ -43,6 +45,11 @@ def group_name(environment, key):
 def name(environment, key):
     """Return the name of a resource, for users."""
     return '-'.join([environment, *key.split('.')[1:]])
+
+
+def access_id(server):
+    """Return the UUID of a server's access image, or None."""
+    return (server.metadata or {}).get(ACCESS)
 
 
 def parse_metadata(found):

@@ -3,16 +3,19 @@
 
 import dataclasses
 
+from quintupleo_power.environments import schema
+
 (NETWORK, SUBNET, ROUTER, INTERFACE, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP,
- VOLUME, SERVER, FLOATING_IP) = KINDS = (
+ VOLUME, ACCESS, SERVER, FLOATING_IP) = KINDS = (
      'network', 'subnet', 'router', 'interface', 'vip', 'port', 'subport',
-     'trunk', 'group', 'volume', 'server', 'fip')
+     'trunk', 'group', 'volume', 'access', 'server', 'fip')
 
 TITLES = {
     NETWORK: 'networks', SUBNET: 'subnets', ROUTER: 'routers',
     INTERFACE: 'router interfaces', VIRTUAL_IP: 'virtual IPs', PORT: 'ports',
     SUBPORT: 'ports in VLANs', TRUNK: 'trunks', GROUP: 'server groups',
-    VOLUME: 'volumes', SERVER: 'servers', FLOATING_IP: 'floating IPs'}
+    VOLUME: 'volumes', ACCESS: 'access images',
+    SERVER: 'servers', FLOATING_IP: 'floating IPs'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,12 +134,20 @@ class _Plan:
             yield volume
             needed.append(volume.key)
         server_key = key(SERVER, role.name, number)
+        floating_ips = [
+            self._floating_ip(key(PORT, role.name, number, place), nic,
+                              self._networks[nic.network], role)
+            for place, nic in enumerate(role.nics) if nic.floating_ip]
+        if role.kind == schema.IRONIC:
+            # They are in the certificate that it gets.
+            yield from floating_ips
+            access_key = key(ACCESS, role.name, number)
+            yield Item(access_key, role, (
+                *needed, *(each.key for each in floating_ips)), role)
+            needed.append(access_key)
         yield Item(server_key, role, tuple(needed), role)
-        for place, nic in enumerate(role.nics):
-            if nic.floating_ip:
-                item = self._floating_ip(
-                    key(PORT, role.name, number, place), nic,
-                    self._networks[nic.network], role)
+        if role.kind != schema.IRONIC:
+            for item in floating_ips:
                 yield dataclasses.replace(
                     item, after=(*item.after, server_key))
 

@@ -6,13 +6,14 @@ import contextlib
 
 from openstack import exceptions
 
+from quintupleo_power.environments import application_credentials
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import networking
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import task_graph
 
 # The kinds of one step do not depend on each other.
-_STEPS = ((plan.FLOATING_IP, plan.SERVER), (plan.TRUNK,),
+_STEPS = ((plan.FLOATING_IP, plan.SERVER), (plan.TRUNK, plan.ACCESS),
           (plan.PORT, plan.SUBPORT, plan.VIRTUAL_IP, plan.VOLUME, plan.GROUP),
           (plan.ROUTER,), (plan.SUBNET,), (plan.NETWORK,))
 # openstacksdk's services and names; what is not here is a port of Neutron.
@@ -23,7 +24,8 @@ _NAMES = {plan.FLOATING_IP: ('network', 'ip'),
           plan.NETWORK: ('network', 'network'),
           plan.GROUP: ('compute', 'server_group'),
           plan.SERVER: ('compute', 'server'),
-          plan.VOLUME: ('block_storage', 'volume')}
+          plan.VOLUME: ('block_storage', 'volume'),
+          plan.ACCESS: ('image', 'image')}
 # States of servers that are no longer there, beside that of none at all.
 _GONE = (None, 'DELETED', 'SOFT_DELETED')
 # The owners of ports by which a router joins a network, distributed or not.
@@ -39,6 +41,7 @@ class Remover:
     """Removes resources, and names those that it could not remove."""
 
     def __init__(self, inventory, timeout=TIMEOUT):
+        self._inventory = inventory
         self._connection = inventory.connection
         self._retrier = inventory.retrier
         self._timeout = timeout
@@ -56,6 +59,9 @@ class Remover:
 
         def remove(resource):
             try:
+                if resource.kind == plan.ACCESS:
+                    application_credentials.delete(
+                        self._inventory, resource.body, progress)
                 self._retrier.retry_on(_IN_USE, timeout, self._delete,
                                        resource)
             except errors.Cancelled:

@@ -45,10 +45,11 @@ class Resolved:
             False)
 
 
-def empty_image(role):
-    """Return the name of the image of servers without an operating system."""
-    return '-'.join(filter(None, (
-        'quintupleo-empty', role.boot_mode, role.hypervisor_type)))
+def default_image(role):
+    """Return the name of the image of a role whose file names none."""
+    image = ('quintupleo-conductor' if role.kind == schema.IRONIC
+             else f'quintupleo-empty-{role.boot_mode}')
+    return '-'.join(filter(None, (image, role.hypervisor_type)))
 
 
 def image_properties(image):
@@ -194,9 +195,13 @@ class _Resolver:
                        f'{role.hypervisor_type} {role.image}')
         else:
             command = 'openstack quintupleo image create --iso <file>'
+            if role.kind == schema.IRONIC:
+                command = ('tools/build-conductor-image" and "'
+                           + command.replace('iso', 'conductor-image'))
             if role.hypervisor_type:
                 command += f' --hypervisor-type {role.hypervisor_type}'
-        image = self._find('image', role.image or empty_image(role), where)
+        image = self._find('image', role.image or default_image(role),
+                           where)
         if image is not None:
             self._check_image(role, where, image, command)
         elif role.image is None:

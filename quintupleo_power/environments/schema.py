@@ -18,7 +18,7 @@ _TEXT = {'type': 'string', 'minLength': 1, 'maxLength': 255}
 _ADDRESS = {'type': 'string', 'minLength': 1, 'format': 'address'}
 _BOOLEAN = {'type': 'boolean'}
 _FALSE = {**_BOOLEAN, 'default': False}
-BAREMETAL, SERVER = 'baremetal', 'server'
+BAREMETAL, SERVER, IRONIC = KINDS = 'baremetal', 'server', 'ironic'
 
 
 def _count(least, most=1_000_000, **default):
@@ -91,7 +91,7 @@ _NIC = _object({
 }, 'network')
 
 _ROLE = _object({
-    'kind': {'enum': [BAREMETAL, SERVER], 'default': BAREMETAL},
+    'kind': {'enum': [*KINDS], 'default': BAREMETAL},
     'count': _count(0, 10000, default=1),
     # A name, or the least that it has to have: MiB of ram, GiB of disk.
     'flavor': {
@@ -100,7 +100,8 @@ _ROLE = _object({
                        'disk': _count(0, default=0)},
         'required': ['vcpus', 'ram'], 'additionalProperties': False},
     'boot_mode': {'enum': ['bios', 'uefi'], 'default': 'bios'},
-    # Of the root disk; without it the empty one of the boot mode.
+    # Of the root disk; without it the empty one of the boot mode, or the one
+    # with Ironic.
     'image': _TEXT,
     # GiB; without it the root disk is one of the hypervisor.
     'root_volume': _object({'size': _count(1), 'type': _TEXT}, 'size'),
@@ -113,6 +114,7 @@ _ROLE = _object({
     'key_name': _TEXT,
     'user_data': _TEXT,
     'config_drive': _FALSE,
+    'redfish': _FALSE,
     'resource_class': _TEXT,
     'capabilities': {'type': 'object', 'default': {},
                      'additionalProperties': {'type': 'string'}},

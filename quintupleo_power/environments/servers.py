@@ -79,20 +79,30 @@ class Servers:
         role, place = item.role, item.key.split('.')[1:]
         ports = [{'port': created[plan.key(plan.PORT, *place, number)].id}
                  for number in range(len(role.nics))]
-        return self._inventory.create(
+        # Of a server with Ironic only.
+        access = created.get(plan.key(plan.ACCESS, *place), {})
+        user_data = access.get('user_data') or (
+            role.user_data and base64.b64encode(
+                self._user_data[role.user_data].encode()).decode())
+        metadata = {**ownership.metadata(self._name, item.key),
+                    **access.get('metadata', {})}
+        server = self._inventory.create(
             self._name, item, self._nova.create_server,
             name=ownership.name(self._name, item.key),
             flavor_id=self._resolved.flavors[role.name].id,
             networks=ports or 'none',
-            metadata=ownership.metadata(self._name, item.key),
-            tags=[ownership.tag(self._name)],
+            metadata=metadata, tags=[ownership.tag(self._name)],
             scheduler_hints=role.server_group and {
                 'group': created[plan.key(plan.GROUP, role.name)].id},
             availability_zone=role.availability_zone, key_name=role.key_name,
-            user_data=role.user_data and base64.b64encode(
-                self._user_data[role.user_data].encode()).decode(),
-            has_config_drive=role.config_drive or None,
+            user_data=user_data,
+            has_config_drive=role.config_drive or bool(access) or None,
             **self._block_devices(role, place, created))
+        if ownership.access_id(server) != metadata.get(ownership.ACCESS):
+            raise errors.EnvironmentsError(
+                f'Another command made server {server.name} ({server.id}) at '
+                'the same time, with other credentials: create again')
+        return server
 
     def _block_devices(self, role, place, created):
         """Return the attributes of a server that describe its disks."""

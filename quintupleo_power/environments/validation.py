@@ -6,6 +6,21 @@ import ipaddress
 from quintupleo_power.environments import schema
 
 
+# For which kinds of roles a key is, and why it is not for others.
+_ONLY = {
+    **dict.fromkeys(('resource_class', 'capabilities'), (
+        (schema.BAREMETAL,),
+        'only roles of kind baremetal become nodes of Ironic')),
+    **dict.fromkeys(('key_name', 'config_drive'), (
+        (schema.SERVER, schema.IRONIC),
+        'a role of kind baremetal boots no operating system of its own')),
+    'user_data': ((schema.SERVER,),
+                  'only a role of kind server has user data of yours'),
+    'redfish': ((schema.IRONIC,),
+                'only a role of kind ironic has a Redfish service'),
+}
+
+
 class Validation:
     """The validation of one file."""
 
@@ -73,22 +88,58 @@ class Validation:
                           + ' or '.join(map(str, cidrs)))
 
     def _check_role(self, role, where):
-        if role.kind == schema.SERVER:
-            forbidden = ('resource_class', 'capabilities')
-            why = 'only roles of kind baremetal become nodes of Ironic'
-            if role.image is None:
-                self._mistake((*where, 'kind'), 'a role of kind server needs '
-                              'an "image" to boot from')
-        else:
-            forbidden = ('user_data', 'key_name', 'config_drive')
-            why = ('a role of kind baremetal boots no operating system of its '
-                   'own')
+        if role.kind == schema.SERVER and role.image is None:
+            self._mistake((*where, 'kind'), 'a role of kind server needs '
+                          'an "image" to boot from')
         for key in self._document.content['roles'][role.name]:
-            if key in forbidden:
+            kinds, why = _ONLY.get(key, (schema.KINDS, None))
+            if role.kind not in kinds:
                 self._mistake((*where, key), why)
         for number, nic in enumerate(role.nics):
             self._check_nic(nic, (*where, 'nics', number))
             self._check_addresses(nic, role.count, (*where, 'nics', number))
+        if role.kind == schema.IRONIC:
+            self._check_ironic(role, where)
+
+    def _check_ironic(self, ironic, where):
+        roles = self._definition.roles
+        first = next(role for role in roles if role.kind == schema.IRONIC)
+        if first is not ironic or ironic.count != 1:
+            self._mistake((*where, 'count'), 'an environment has one server '
+                          f'with Ironic: that of role "{first.name}"')
+        name = provisioning_network(self._definition, ironic)
+        others = [role.name for role in roles if role.kind == schema.BAREMETAL
+                  for nic in role.nics if nic.pxe and nic.network != name]
+        if others:
+            self._mistake(where, f'its DHCP server is on network "{name}", '
+                          'and these roles boot from others: '
+                          + ', '.join(dict.fromkeys(others)))
+        if name not in [nic.network for nic in ironic.nics]:
+            self._mistake((*where, 'nics'), 'it needs a NIC on the network '
+                          'that the machines boot from'
+                          + (f', "{name}"' if name else ''))
+        elif name in self._networks:
+            self._check_provisioning(self._networks[name])
+
+    def _check_provisioning(self, network):
+        """Check the network that the DHCP server of an Ironic serves."""
+        subnets = [each for each in network.subnets if ':' not in each.cidr]
+        if len(subnets) != 1 or subnets[0].dhcp:
+            self._mistake(('networks', network.name), 'the DHCP server of the '
+                          'role of kind ironic needs a network that is made '
+                          'here, with one IPv4 subnet that has "dhcp: false"')
+        for role in self._definition.roles:
+            for number, nic in enumerate(role.nics):
+                where = ('roles', role.name, 'nics', number)
+                if nic.network != network.name or role.kind == schema.SERVER:
+                    continue
+                if nic.fixed_ip == 'release':
+                    self._mistake((*where, 'fixed_ip'), 'the DHCP server of '
+                                  'the role of kind ironic gives the address '
+                                  'that Neutron has for the NIC: keep it')
+                if role.kind == schema.IRONIC and _may_filter(nic, network):
+                    self._mistake((*where, 'port_security'), 'Neutron lets '
+                                  'no DHCP server through: it has to be false')
 
     def _check_nic(self, nic, where):
         network = self._require_network(nic.network, (*where, 'network'))
@@ -144,6 +195,13 @@ class Validation:
             self._require_inside(wanted.address, network.subnets,
                                  (*where, 'address'))
         return network
+
+
+def provisioning_network(definition, ironic):
+    """Return the name of the network that an Ironic provisions on, or None."""
+    names = [nic.network for role in definition.roles
+             if role.kind == schema.BAREMETAL for nic in role.nics if nic.pxe]
+    return next(iter(names or [nic.network for nic in ironic.nics[-1:]]), None)
 
 
 def _may_filter(nic, network):

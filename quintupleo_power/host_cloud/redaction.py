@@ -19,7 +19,7 @@ _USER_INFORMATION = re.compile(r'(?<=://)[^/\s?#]*@')
 # What Nova is asked for a rebuild with, and answers it and a rescue with.
 # mask_password of oslo.utils knows no user_data, and ends at an apostrophe.
 _OF_REBUILDS = re.compile(
-    r'("(?:adminPass|user_data)"\s*:\s*")(?:[^"\\]|\\.)*')
+    r'("(?:adminPass|(?:OS-EXT-SRV-ATTR:)?user_data)"\s*:\s*")(?:[^"\\]|\\.)*')
 
 
 def clean(text: object, auth: plugin.BaseAuthPlugin | None = None) -> str:

@@ -151,11 +151,9 @@ def _baremetal(app, parsed_args):
             load_envvars=False, load_yaml_config=False, auth_type='none',
             endpoint=parsed_args.os_baremetal_endpoint).baremetal
     if parsed_args.os_baremetal_cloud:
-        try:
+        with errors.translated('--os-baremetal-cloud'):
             return openstacksdk.drop_microversions(openstack.connect(
                 cloud=parsed_args.os_baremetal_cloud)).baremetal
-        except openstack.exceptions.ConfigException as exc:
-            raise errors.EnvironmentsError(f'--os-baremetal-cloud: {exc}')
     cloud = connection(app)
     with contextlib.suppress(*errors.CLOUD_ERRORS):
         # openstacksdk has several ways to say that it does not exist.

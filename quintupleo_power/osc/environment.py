@@ -3,17 +3,21 @@
 
 import datetime
 
+from openstack import config
 from osc_lib.cli import format_columns
 from osc_lib.command import command
 from osc_lib.i18n import _
 from oslo_utils import timeutils
 
+from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
+from quintupleo_power.environments import schema
+from quintupleo_power.osc import clouds_yaml
 from quintupleo_power.osc import common
 
 _UNITS = {'s': 'seconds', 'm': 'minutes', 'h': 'hours', 'd': 'days'}
@@ -28,12 +32,23 @@ def _add_wait_options(parser):
     parser.add_argument(
         '--wait', action='store_true',
         help=_('Wait until all servers are built, and those of kind '
-               'baremetal switched off; without it, "create --wait" does so '
-               'later'))
+               'baremetal switched off, and until the Ironic of a role of '
+               'kind ironic has made them available; without it, "create '
+               '--wait" does so later'))
     common.add_concurrency_option(parser)
     common.add_timeout_option(
         parser, environment.TIMEOUT,
-        _('How long to wait for one server or volume'))
+        _('How long to wait for one server or volume, or for something new '
+          'from Ironic'))
+
+
+def _add_clouds_yaml_option(parser):
+    parser.add_argument(
+        '--clouds-yaml', metavar='<file>',
+        help=_('Write an entry with the name of the environment into this '
+               'file, for "openstack --os-cloud <name> baremetal" with the '
+               'Ironic of its role of kind ironic, and the certificate '
+               'beside it; other entries stay, comments do not'))
 
 
 def _columns(found):
@@ -47,6 +62,10 @@ def _columns(found):
         'name': found.name,
         'status': found.status,
         'created_at': _timestamp(found.created_at),
+        'ironic_url': (found.ironic.body.metadata[conductor.URL]
+                       if found.ironic else ''),
+        'ironic_status': (conductor.status(found.ironic.body)
+                          if found.ironic else ''),
         'roles': format_columns.DictColumn(
             {role.name: f'{role.count} ({role.kind})'
              for role in found.definition.roles} if found.definition else {}),
@@ -106,6 +125,12 @@ class CreateEnvironment(command.ShowOne):
         parser.add_argument(
             '--dry-run', action='store_true',
             help=_('Show what would be made, and what it costs in quota'))
+        parser.add_argument(
+            '--ironic-os-cloud', metavar='<cloud>',
+            help=_('Entry of clouds.yaml whose credentials the role of kind '
+                   'ironic gets (default: an application credential is made '
+                   'for it, and removed with the environment)'))
+        _add_clouds_yaml_option(parser)
         _add_wait_options(parser)
         return parser
 
@@ -119,8 +144,26 @@ class CreateEnvironment(command.ShowOne):
                     '--name')
             if parsed_args.dry_run:
                 return _preview_columns(environments.preview(wanted, name))
-            return _columns(environments.create(wanted, name,
-                                                parsed_args.wait))
+            if parsed_args.clouds_yaml:
+                clouds_yaml.check(parsed_args.clouds_yaml, name)
+            if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
+                    and not any(role.kind == schema.IRONIC
+                                for role in wanted.roles)):
+                raise errors.EnvironmentsError(
+                    f'{parsed_args.file} has no role of kind ironic, which '
+                    '--clouds-yaml and --ironic-os-cloud are for')
+            with errors.translated('--ironic-os-cloud'):
+                cloud = parsed_args.ironic_os_cloud and (
+                    config.OpenStackConfig().get_one(
+                        cloud=parsed_args.ironic_os_cloud))
+            found = environments.create(wanted, name, parsed_args.wait, cloud)
+            _write_clouds_yaml(environments, parsed_args.clouds_yaml, name)
+            return _columns(found)
+
+
+def _write_clouds_yaml(environments, path, name):
+    if path:
+        clouds_yaml.write(path, name, environments.access(name))
 
 
 def _preview_columns(preview):
@@ -159,8 +202,15 @@ class ListEnvironments(command.Lister):
 class ShowEnvironment(common.OfEnvironment, command.ShowOne):
     _description = _('Show an environment.')
 
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_clouds_yaml_option(parser)
+        return parser
+
     def take_action(self, parsed_args):
         with common.environments(self.app, parsed_args) as environments:
+            _write_clouds_yaml(environments, parsed_args.clouds_yaml,
+                               parsed_args.name)
             return _columns(environments.get(parsed_args.name))
 
 

@@ -21,7 +21,7 @@ class CreateImages(command.Lister):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--iso', metavar='<file>', required=True,
+            '--iso', metavar='<file>',
             help=_('CD image to boot from the network with, as '
                    'tools/build-ipxe-image makes it'))
         parser.add_argument(
@@ -29,6 +29,11 @@ class CreateImages(command.Lister):
             help=_('Make the images for network-first servers, too, of this '
                    'CD image, as tools/build-ipxe-image --network-first '
                    'makes it'))
+        parser.add_argument(
+            '--conductor-image', metavar='<file>',
+            help=_('Make the image of servers with Ironic, for roles of kind '
+                   'ironic, of this qcow2 image, as '
+                   'tools/build-conductor-image makes it'))
         parser.add_argument(
             '--boot-mode', action='append', choices=images.BOOT_MODES,
             dest='boot_modes',
@@ -51,6 +56,9 @@ class CreateImages(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
+        if not parsed_args.iso and not parsed_args.conductor_image:
+            raise exceptions.CommandError(
+                'Nothing to make images of: give --iso or --conductor-image')
         try:
             return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),
                     [dataclasses.astuple(made) for made in images.create_all(

@@ -7,18 +7,25 @@ request that changes something can be made to fail, before or after the cloud
 has done it.
 """
 
+import ipaddress
 import itertools
+import json as json_module
 import threading
 import types
 import uuid
 
 from keystoneauth1 import session
+from openstack.config import cloud_region
 from openstack import exceptions
 
 from quintupleo_power.host_cloud import connection as host_connection
 
 PROJECT = uuid.uuid4().hex
 OTHER_PROJECT = uuid.uuid4().hex
+USER = uuid.uuid4().hex
+AUTH_URL = 'https://cloud.example/v3'
+# Of the user's own credentials.
+PASSWORD = 'the-password-of-the-user'
 
 
 class Killed(BaseException):
@@ -61,8 +68,14 @@ class FakeConnection:
     """
 
     current_project_id = PROJECT
+    current_user_id = USER
 
     def __init__(self, volumes=True, trunks=True):
+        self.config = cloud_region.CloudRegion('fake', 'here', {
+            'auth_type': 'password', 'region_name': 'here',
+            'interface': 'public', 'verify': True, 'cacert': None,
+            'auth': {'auth_url': AUTH_URL, 'username': 'me',
+                     'password': PASSWORD}})
         self.things = {}
         self.changes = 0
         self.faults = {}
@@ -80,6 +93,7 @@ class FakeConnection:
         self.network = Network(self)
         self.compute = Compute(self)
         self.image = Image(self)
+        self.identity = Identity(self)
         self.block_storage = BlockStorage(self, volumes)
 
     def add(self, kind, project=PROJECT, **attributes):
@@ -198,6 +212,8 @@ class Network(Service):
         return self._create('network', attributes)
 
     def create_subnet(self, **attributes):
+        attributes.setdefault('gateway_ip', str(
+            ipaddress.ip_network(attributes['cidr'])[1]))
         return self._create('subnet', attributes)
 
     def create_router(self, **attributes):
@@ -324,6 +340,10 @@ class Compute(Service):
         return self._cloud.change(lambda: self._build(attributes))
 
     def _build(self, attributes):
+        for network in attributes['networks']:
+            if network != 'none' and isinstance(network, dict) and (
+                    self._cloud.things[network['port']].device_id):
+                raise conflict(f'Port {network["port"]} is still in use.')
         server = self._cloud.add('server', status='BUILD', **attributes)
         if server.networks != 'none':
             for network in server.networks:
@@ -448,14 +468,26 @@ class Image(Service):
     def find_image(self, name, ignore_missing):
         return self._cloud.find('image', name, ignore_missing)
 
-    def images(self, owner, limit):
-        return [Thing(id=image.id, owner_id=image.project_id,
+    def images(self, owner, limit, tag=None):
+        return [Thing(id=image.id, owner_id=image.project_id, name=image.name,
                       created_at=image.created_at, properties=image.body)
-                for image in self._cloud.all('record')]
+                for image in self._cloud.all('record')
+                if tag is None or tag in image.body['tags']]
 
-    def post(self, url, json):
-        self._create('record', {'body': json})
-        return Answer({}, 201)
+    def post(self, url, json, connect_retries=None):
+        made = self._create('record', {'body': json, 'name': json['name']})
+        return Answer({'id': made.id}, 201)
+
+    def put(self, url, data, headers, connect_retries):
+        content = data.read()
+        self._cloud.change(lambda: setattr(
+            self._cloud.require('record', url.split('/')[-2]), 'data',
+            content))
+        return Answer({}, 204)
+
+    def get(self, url):
+        return Answer(json_module.loads(
+            self._cloud.require('record', url.split('/')[-2]).data))
 
     def patch(self, url, json, headers):
         def patch():
@@ -465,5 +497,43 @@ class Image(Service):
         self._cloud.change(patch)
         return Answer({})
 
-    def delete_image(self, thing_id, ignore_missing):
+    def delete_image(self, thing_id, ignore_missing=True):
         self._delete('record', thing_id)
+
+
+class Identity(Service):
+    """Keystone, to which a name is unique for each user.
+
+    :ivar refuses: whether one may not create or delete.
+    :ivar logged: the "log" of each request with a secret in its response.
+    """
+
+    def __init__(self, cloud):
+        super().__init__(cloud)
+        self.refuses = False
+        self.logged = []
+
+    def _check(self):
+        if self.refuses:
+            raise exceptions.ForbiddenException(
+                'You are not authorized', http_status=403)
+
+    def post(self, url, json, log=True):
+        self._check()
+        self.logged.append(log)
+        wanted = json['application_credential']
+        user = url.split('/')[2]
+        if self._cloud.all('credential', user=user, name=wanted['name']):
+            raise conflict('Duplicate entry')
+        made = self._create('credential', {
+            'user': user, 'secret': uuid.uuid4().hex, **wanted})
+        return Answer({'application_credential': {
+            'id': made.id, 'secret': made.secret}}, 201)
+
+    def find_application_credential(self, user, name, ignore_missing):
+        return next(iter(self._cloud.all('credential', user=user,
+                                         name=name)), None)
+
+    def delete_application_credential(self, user, thing_id, ignore_missing):
+        self._check()
+        self._delete('credential', thing_id)

@@ -205,7 +205,7 @@ class DirectTestCase(unittest.TestCase):
 
     def test_no_nodes(self):
         wanted = definition.parse('roles: {}')
-        self.assertEqual([], enrolment.nodes(wanted, [], None))
+        self.assertEqual([], enrolment.describe(wanted, [], None).nodes)
         self.assertEqual([], enrolment.enroll([], FakeIronic(),
                                               retry.Retrier()))
         self.assertTrue(issubclass(errors.Cancelled,

@@ -4,6 +4,7 @@
 import argparse
 import os
 import tempfile
+import tracemalloc
 import unittest
 
 import openstack
@@ -29,6 +30,9 @@ class ImagesTestCase(unittest.TestCase):
         self.iso = self.write_iso(os.path.join(folder.name, 'ipxe.iso'))
         self.other_iso = self.write_iso(
             os.path.join(folder.name, 'other.iso'), b'of another build')
+        self.qcow2 = os.path.join(folder.name, 'conductor.qcow2')
+        with open(self.qcow2, 'wb') as target:
+            target.write(b'QFI\xfb' + bytes(3 * 1024 * 1024))
         self.no_iso = os.path.join(folder.name, 'disk.img')
         with open(self.no_iso, 'wb') as target:
             target.write(bytes(40000))
@@ -51,9 +55,10 @@ class ImagesTestCase(unittest.TestCase):
     def create(self, path=None, **kwargs):
         options = {'network_first_iso': None, 'boot_modes': None,
                    'prefix': 'quintupleo', 'replace': False,
-                   'hypervisor_type': None, **kwargs}
+                   'hypervisor_type': None, 'conductor_image': None,
+                   'iso': path or self.iso, **kwargs}
         return list(images.create_all(self.connect(), argparse.Namespace(
-            iso=path or self.iso, **options)))
+            **options)))
 
     def outcomes(self, made):
         return {image.name: image.outcome for image in made}
@@ -122,6 +127,41 @@ class CreateTestCase(ImagesTestCase):
         self.assertNotEqual(old, new)
         self.assertEqual(f'quintupleo-network-first-bios-until-{new}',
                          self.glance.images[old]['name'])
+
+    def test_conductor_image(self):
+        made = self.create(conductor_image=self.qcow2, iso=None)
+        self.assertEqual([('quintupleo-conductor', 'made')],
+                         [(image.name, image.outcome) for image in made])
+        image = self.by_name('quintupleo-conductor')
+        self.assertEqual(
+            ('qcow2', 'active', os.path.getsize(self.qcow2)),
+            (image['disk_format'], image['status'], image['size']))
+        self.assertNotIn('hw_firmware_type', image)
+        self.assertEqual({'quintupleo-conductor': 'unchanged'}, self.outcomes(
+            self.create(conductor_image=self.qcow2, iso=None)))
+        with open(self.qcow2, 'ab') as target:
+            target.write(b'x')
+        self.error('other content', conductor_image=self.qcow2, iso=None)
+        made = self.create(conductor_image=self.qcow2, prefix='lab',
+                           hypervisor_type='qemu')
+        self.assertEqual('lab-conductor-qemu', made[-1].name)
+        self.assertEqual(5, len(made))
+
+    def test_conductor_image_is_streamed(self):
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        wanted = images.content(images.CONDUCTOR, 'bios', self.qcow2)
+        images._sha512(wanted)
+        with wanted.open() as stream:
+            self.assertTrue(hasattr(stream, 'fileno'))
+        self.assertLess(tracemalloc.get_traced_memory()[1], 2.5 * 1024 * 1024)
+
+    def test_conductor_image_of_another_format(self):
+        self.error('disk.img is not a qcow2 image: make one with '
+                   'tools/build-conductor-image', conductor_image=self.no_iso)
+        self.error('cannot be read', 'tools/build-conductor-image',
+                   conductor_image='/nowhere.qcow2')
+        self.assertEqual({}, self.glance.images)
 
     def test_network_first_iso_that_is_none(self):
         self.error('disk.img is not an ISO 9660 image',

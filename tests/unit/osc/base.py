@@ -30,7 +30,6 @@ class CommandTestCase(test_environment.EnvironmentTestCase):
         self.path = self.write('env.yaml', test_environment.FILE)
         self.ironic = test_enrolment.FakeIronic()
         self.cloud.baremetal = self.ironic
-        self.cloud.config = mock.Mock(config={})
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)

@@ -32,7 +32,9 @@ class CommandTestCase(test_images.ImagesTestCase):
             'OS_PROJECT_DOMAIN_NAME': 'Default',
             'PATH': os.environ['PATH']}
         out, err = tempfile.TemporaryFile('w+'), tempfile.TemporaryFile('w+')
+        # The client adds handlers to the root logger, and leaves them there.
         with mock.patch.dict(os.environ, environment, clear=True), \
+                mock.patch.object(logging.root, 'handlers', []), \
                 mock.patch('sys.stdout', out), mock.patch('sys.stderr', err):
             code = shell.main(['quintupleo', 'image', 'create', *words])
         texts = []
@@ -74,7 +76,17 @@ class CommandTestCase(test_images.ImagesTestCase):
         self.assertIn('/nowhere.iso cannot be read', err)
         self.assertNotIn('Traceback', err)
 
-    def test_iso_is_required(self):
-        with self.assertRaises(SystemExit):
-            self.run_command()
+    def test_conductor_image_alone(self):
+        code, out, err = self.run_command('--conductor-image', self.qcow2,
+                                          '-f', 'json')
+        self.assertEqual(0, code, err)
+        self.assertEqual(
+            [('quintupleo-conductor', 'bios', 'conductor')],
+            [(each['Name'], each['Boot Mode'], each['Purpose'])
+             for each in json.loads(out)])
+
+    def test_a_file_is_required(self):
+        code, _out, err = self.run_command()
+        self.assertNotEqual(0, code)
+        self.assertIn('give --iso or --conductor-image', err)
         self.assertEqual({}, self.glance.images)
