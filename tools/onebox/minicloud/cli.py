@@ -15,7 +15,7 @@ DESCRIPTION = '''\
 A real OpenStack cloud on this machine: Keystone, Glance, Placement, Neutron
 and Nova, and Cinder if asked for, from PyPI, with MariaDB, RabbitMQ, libvirt,
 Open vSwitch and Ceph from Debian packages. Everything listens on 127.0.0.1
-only.
+only; with layer 3 the APIs do on an address for guests, too.
 '''
 EPILOG = '''\
 environment variables:
@@ -41,6 +41,11 @@ def parser():
         '--volumes', action='store_true',
         help='with Cinder, its volumes in a small Ceph cluster; a cloud that '
              'is there gains them')
+    choices.add_argument(
+        '--layer3', action='store_true',
+        help='with routers and floating IPs that work, an external network '
+             '"public" that this machine is on, and APIs that guests reach '
+             'there; only for a new cloud with libvirt')
     choices.add_argument(
         '--nova', choices=nova.RELEASES,
         help=f'release of Nova: {nova.help_text()}; others than the default '
@@ -97,7 +102,7 @@ def up(arguments):
         cloud = settings.Settings()
         shown = progress.Progress('minicloud up', whole.STAGES_UP)
         whole.up(cloud, shown, arguments.hypervisor, arguments.volumes,
-                 arguments.nova)
+                 arguments.nova, arguments.layer3)
         shown.summary()
     print('''
 The cloud is up. Guests: %s
@@ -117,7 +122,8 @@ def install(arguments):
         whole.install(
             cloud, progress.Progress('minicloud install',
                                      whole.STAGES_INSTALL),
-            arguments.hypervisor, arguments.volumes, arguments.nova)
+            arguments.hypervisor, arguments.volumes, arguments.nova,
+            arguments.layer3)
 
 
 def status(arguments):
@@ -136,6 +142,10 @@ def status(arguments):
         cloud.nova, cloud.hypervisor, whole.virtualization(cloud)))
     print('Memory: services %.1f GiB, guests %.1f GiB' % (
         services / 2**30, guests / 2**30))
+    if cloud.layer3:
+        print('External network: %s, %s; this machine is %s on it' % (
+            settings.EXTERNAL_NETWORK, cloud.public_network,
+            cloud.public_address))
     print('Credentials: %s' % cloud.clouds_yaml)
     return 0 if all(row[2] for row in rows) else 1
 

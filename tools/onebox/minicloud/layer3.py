@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The external network: its range, this machine's place on it, its routers.
+
+Its bridge is a second one of minicloud's own Open vSwitch. This machine has
+the first address on it, where guests find the APIs. Packets pass between that
+bridge and this machine only: others are not forwarded, in neither direction.
+"""
+
+import ipaddress
+import json
+
+from onebox.minicloud import api
+from onebox.minicloud import network
+from onebox.minicloud import settings
+from onebox import system
+
+# For tests of networks (RFC 2544), so that hardly anybody has it.
+RANGE = ipaddress.ip_network('198.18.0.0/15')
+# Routes of fewer bits are default routes by another name.
+SHORTEST_ROUTE = 8
+# What guests get begins here; what is below is for this machine.
+FIRST_ADDRESS = 10
+CHAINS = 'minicloud-'
+
+
+def choose():
+    """Decide what stays the same until the cloud is deleted.
+
+    :returns: the network, and the namespaces of routers that are there and
+        not ours.
+    :raises: Error when no network is free.
+    """
+    answer = system.run(['ip', '-4', '-json', 'route', 'show', 'table',
+                         'all']).stdout
+    return {'network': str(free_network(json.loads(answer or '[]'))),
+            'others': network.router_namespaces()}
+
+
+def free_network(routes):
+    """Return the first network that this machine has nothing in.
+
+    :param routes: the routes of all tables, as iproute2 prints them.
+    :raises: Error when there is none.
+    """
+    used = [ipaddress.ip_network(route['dst']) for route in routes
+            if route['dst'] != 'default']
+    used = [each for each in used if each.prefixlen >= SHORTEST_ROUTE]
+    for candidate in RANGE.subnets(new_prefix=24):
+        if not any(candidate.overlaps(each) for each in used):
+            return candidate
+    raise system.Error(
+        'This machine has routes to all of %s, where the external network '
+        'would be: remove one, or leave out "--layer3".' % RANGE)
+
+
+def connect(cloud):
+    """Have the bridge, this machine's address on it, and the rules."""
+    bridge = settings.EXTERNAL_BRIDGE
+    network.add_bridge(cloud, bridge)
+    system.run(['ip', 'address', 'replace', '%s/%d' % (
+        cloud.public_address, cloud.public_network.prefixlen),
+        'dev', bridge])
+    system.run(['ip', 'link', 'set', bridge, 'up'])
+    network.remove_rules(CHAINS)
+    system.run(['iptables-restore', '--noflush', '--wait'],
+               input=rules(cloud.public_address))
+
+
+def rules(address):
+    """Return iptables-restore input that lets in this bridge's packets only.
+
+    Linux takes packets for any of its addresses from any device: without
+    these rules, neighbours of this machine could reach the APIs.
+
+    :param address: this machine's address on the external network.
+    """
+    names = {'bridge': settings.EXTERNAL_BRIDGE, 'address': address,
+             'in': CHAINS + 'input', 'through': CHAINS + 'forward'}
+    return '''\
+*filter
+:{in} - [0:0]
+:{through} - [0:0]
+-A {in} -i lo -j RETURN
+-A {in} -i {bridge} -j RETURN
+-A {in} -d {address}/32 -j DROP
+-A {through} -i {bridge} -j DROP
+-A {through} -o {bridge} -j DROP
+-I INPUT -j {in}
+-I FORWARD -j {through}
+COMMIT
+'''.format(**names)
+
+
+def make_network(cloud):
+    """Make the external network in Neutron, for all projects to use.
+
+    It has no gateway: what guests send elsewhere fails at once.
+    """
+    client = api.admin(cloud)
+    name = settings.EXTERNAL_NETWORK
+    found = client.get('neutron', '/v2.0/networks?name=%s' % name)['networks']
+    made = found[0] if found else client.post(
+        'neutron', '/v2.0/networks', {'network': {
+            'name': name, 'router:external': True,
+            'provider:network_type': 'flat',
+            'provider:physical_network': name}})['network']
+    if not made['subnets']:
+        place = cloud.public_network
+        client.post('neutron', '/v2.0/subnets', {'subnet': {
+            'network_id': made['id'], 'name': name, 'ip_version': 4,
+            'cidr': str(place), 'gateway_ip': None, 'enable_dhcp': False,
+            'allocation_pools': [{
+                'start': str(place[FIRST_ADDRESS]),
+                'end': str(place[-2])}]}})
