@@ -48,6 +48,7 @@ def test_only_neutrons_rules_are_removed():
 def test_rules_of_layer_3_are_removed_and_no_others():
     users = '-A INPUT -m comment --comment minicloud-input -j ACCEPT'
     made = layer3.rules('198.18.7.1')
+    assert '-D' not in made
     saved = made.replace('-I ', '-A ').replace(
         'COMMIT', f'{users}\nCOMMIT')
     assert network.cleaning_script(saved, layer3.CHAINS).splitlines() == [
@@ -60,6 +61,11 @@ def test_rules_of_layer_3_are_removed_and_no_others():
         '-X minicloud-forward',
         'COMMIT',
     ]
+    # The same once more changes nothing: what leads there is not doubled.
+    again = layer3.rules('198.18.7.1', saved).splitlines()
+    assert again[3:5] == ['-D INPUT -j minicloud-input',
+                          '-D FORWARD -j minicloud-forward']
+    assert again[:3] + again[5:] == made.splitlines()
 
 
 def test_only_the_bridge_leads_to_the_apis():

@@ -54,41 +54,46 @@ def free_network(routes):
 
 
 def connect(cloud):
-    """Have the bridge, this machine's address on it, and the rules."""
+    """Have the bridge, the rules, and this machine's address on it.
+
+    The APIs may listen already: the rules are there before the address.
+    """
     bridge = settings.EXTERNAL_BRIDGE
     network.add_bridge(cloud, bridge)
+    saved = system.run(['iptables-save', '--table', 'filter']).stdout
+    system.run(['iptables-restore', '--noflush', '--wait'],
+               input=rules(cloud.public_address, saved))
     system.run(['ip', 'address', 'replace', '%s/%d' % (
         cloud.public_address, cloud.public_network.prefixlen),
         'dev', bridge])
     system.run(['ip', 'link', 'set', bridge, 'up'])
-    network.remove_rules(CHAINS)
-    system.run(['iptables-restore', '--noflush', '--wait'],
-               input=rules(cloud.public_address))
 
 
-def rules(address):
+def rules(address, saved=''):
     """Return iptables-restore input that lets in this bridge's packets only.
 
     Linux takes packets for any of its addresses from any device: without
     these rules, neighbours of this machine could reach the APIs.
 
     :param address: this machine's address on the external network.
+    :param saved: what iptables-save printed; what an earlier time made is
+        replaced at once.
     """
-    names = {'bridge': settings.EXTERNAL_BRIDGE, 'address': address,
-             'in': CHAINS + 'input', 'through': CHAINS + 'forward'}
-    return '''\
-*filter
-:{in} - [0:0]
-:{through} - [0:0]
--A {in} -i lo -j RETURN
--A {in} -i {bridge} -j RETURN
--A {in} -d {address}/32 -j DROP
--A {through} -i {bridge} -j DROP
--A {through} -o {bridge} -j DROP
--I INPUT -j {in}
--I FORWARD -j {through}
-COMMIT
-'''.format(**names)
+    bridge = settings.EXTERNAL_BRIDGE
+    cleaning = network.cleaning_script(saved, CHAINS).splitlines()
+    return '\n'.join([
+        '*filter',
+        ':%sinput - [0:0]' % CHAINS,
+        ':%sforward - [0:0]' % CHAINS,
+        *(line for line in cleaning if line.startswith('-D ')),
+        '-A %sinput -i lo -j RETURN' % CHAINS,
+        '-A %sinput -i %s -j RETURN' % (CHAINS, bridge),
+        '-A %sinput -d %s/32 -j DROP' % (CHAINS, address),
+        '-A %sforward -i %s -j DROP' % (CHAINS, bridge),
+        '-A %sforward -o %s -j DROP' % (CHAINS, bridge),
+        '-I INPUT -j %sinput' % CHAINS,
+        '-I FORWARD -j %sforward' % CHAINS,
+        'COMMIT\n'])
 
 
 def make_network(cloud):
