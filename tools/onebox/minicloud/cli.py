@@ -26,13 +26,8 @@ environment variables:
 ''' % (system.STATE_DIR, system.CACHE_DIR)
 
 
-def parser():
-    """Return the parser of the command line."""
-    result = argparse.ArgumentParser(
-        prog='minicloud', description=DESCRIPTION, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = result.add_subparsers(dest='command', required=True,
-                                     metavar='COMMAND')
+def _choices():
+    """Return the options of the commands that decide what the cloud has."""
     choices = argparse.ArgumentParser(add_help=False)
     choices.add_argument(
         '--hypervisor', choices=('libvirt', 'fake'),
@@ -50,6 +45,17 @@ def parser():
         '--nova', choices=nova.RELEASES,
         help=f'release of Nova: {nova.help_text()}; others than the default '
              'only with a fake hypervisor')
+    return choices
+
+
+def parser():
+    """Return the parser of the command line."""
+    result = argparse.ArgumentParser(
+        prog='minicloud', description=DESCRIPTION, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = result.add_subparsers(dest='command', required=True,
+                                     metavar='COMMAND')
+    choices = _choices()
     command = commands.add_parser(
         'up', parents=[choices],
         help='make the cloud, or what is missing of it')

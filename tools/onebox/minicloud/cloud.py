@@ -305,16 +305,7 @@ def _tasks(cloud, stage):
                    ('nova-compute',)),
     ]
     if cloud.volumes:
-        once += [
-            tasks.Task('volume database',
-                       functools.partial(_volume_database, cloud),
-                       ('mariadb',)),
-            tasks.Task('volume accounts',
-                       functools.partial(bootstrap.volume_accounts, cloud),
-                       ('accounts',)),
-            tasks.Task('volume pool', functools.partial(ceph.make_pool, cloud),
-                       ('ceph-osd',)),
-        ]
+        once += _once_for_volumes(cloud)
         if cloud.hypervisor == 'libvirt':
             work.append(tasks.Task(
                 'volume secret',
@@ -335,6 +326,18 @@ def _tasks(cloud, stage):
                         task.after)
              for task in once if not cloud.done(task.name)]
     return work
+
+
+def _once_for_volumes(cloud):
+    return [
+        tasks.Task('volume database',
+                   functools.partial(_volume_database, cloud), ('mariadb',)),
+        tasks.Task('volume accounts',
+                   functools.partial(bootstrap.volume_accounts, cloud),
+                   ('accounts',)),
+        tasks.Task('volume pool', functools.partial(ceph.make_pool, cloud),
+                   ('ceph-osd',)),
+    ]
 
 
 def _once(cloud, task):
