@@ -19,7 +19,7 @@ from onebox.minicloud import settings
 from onebox import processes
 
 
-LAYER3 = {'network': '198.18.7.0/24', 'others': []}
+EXTERNAL_NETWORK = '198.18.7.0/24'
 
 
 @pytest.fixture(params=['libvirt', 'libvirt with layer 3', 'fake',
@@ -28,7 +28,8 @@ def cloud(request, tmp_path):
     hypervisor, _, more = request.param.partition(' with ')
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create(hypervisor, layer3=LAYER3 if more == 'layer 3' else None)
+    made.create(hypervisor, external_network=(
+        EXTERNAL_NETWORK if more == 'layer 3' else None))
     if more == 'volumes':
         made.add_volumes()
     if hypervisor == 'libvirt':

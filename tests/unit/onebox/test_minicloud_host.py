@@ -93,14 +93,21 @@ def test_external_network_has_nowhere_to_be():
         layer3.free_network([{'dst': '198.0.0.0/8'}])
 
 
+def test_layer_3_is_refused_beside_routers_of_others(monkeypatch):
+    # Neutron's agent deletes these as it starts.
+    monkeypatch.setattr(network, 'router_namespaces', lambda: ['qrouter-1'])
+    with pytest.raises(system.Error, match='as it starts: qrouter-1. Delete'):
+        layer3.choose()
+
+
 @pytest.mark.parametrize('has_layer3, removed', [
-    (True, ['qrouter-ours']), (False, [])])
-def test_routers_of_others_stay(monkeypatch, tmp_path, has_layer3, removed):
+    (True, ['qrouter-1']), (False, [])])
+def test_routers_are_those_of_layer_3(monkeypatch, tmp_path, has_layer3,
+                                      removed):
     cloud = settings.Settings(tmp_path, tmp_path)
     if has_layer3:
-        cloud.values['layer3'] = {'others': ['qrouter-theirs']}
-    monkeypatch.setattr(network, 'router_namespaces', lambda: [
-        'qrouter-theirs', 'qrouter-ours'])
+        cloud.values['layer3'] = {'network': '198.18.0.0/24'}
+    monkeypatch.setattr(network, 'router_namespaces', lambda: ['qrouter-1'])
     found = []
     monkeypatch.setattr(network, 'remove_namespace', found.append)
     network.remove_routers(cloud)

@@ -49,7 +49,7 @@ def test_every_service_can_be_started(hypervisor, volumes, tmp_path):
 def test_layer3_is_begun_in_order(tmp_path):
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create('libvirt', layer3={'network': '198.18.0.0/24', 'others': []})
+    made.create('libvirt', external_network='198.18.0.0/24')
     order = [task.name for task in tasks.in_order(cloud._tasks(made, None))]
     for first, then in (('ovs-vswitchd', 'public bridge'),
                         ('public bridge', 'neutron-openvswitch-agent'),

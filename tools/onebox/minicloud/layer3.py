@@ -24,16 +24,20 @@ CHAINS = 'minicloud-'
 
 
 def choose():
-    """Decide what stays the same until the cloud is deleted.
+    """Choose the external network, which stays until the cloud is deleted.
 
-    :returns: the network, and the namespaces of routers that are there and
-        not ours.
-    :raises: Error when no network is free.
+    :returns: the network as a text.
+    :raises: Error when none is free, or when this machine has routers.
     """
+    theirs = network.router_namespaces()
+    if theirs:
+        raise system.Error(
+            'There are network namespaces of routers, which the layer 3 agent '
+            'of Neutron would delete as it starts: %s. Delete them if nobody '
+            'needs them, or leave out "--layer3".' % ', '.join(theirs))
     answer = system.run(['ip', '-4', '-json', 'route', 'show', 'table',
                          'all']).stdout
-    return {'network': str(free_network(json.loads(answer or '[]'))),
-            'others': network.router_namespaces()}
+    return str(free_network(json.loads(answer or '[]')))
 
 
 def free_network(routes):

@@ -211,21 +211,20 @@ def remove_dhcp(cloud):
 
 
 def router_namespaces():
-    """The names of all namespaces of Neutron's routers."""
+    """The names of all namespaces that are such as Neutron's routers have."""
     listed = system.run(['ip', 'netns', 'list']).stdout.splitlines()
     return [line.split()[0] for line in listed
-            if line.startswith('qrouter-')]
+            if line.startswith(('qrouter-', 'snat-', 'fip-'))]
 
 
 def remove_routers(cloud):
     """Remove what Neutron's layer 3 agent leaves when it ends.
 
-    Nothing of ours says which namespaces it made; what was there before the
-    cloud is the machine's.
+    It suffers no namespaces of others, and a cloud with it is made where
+    there are no others only: all are ours.
     """
     if cloud.layer3:
-        others = cloud.values['layer3']['others']
-        for name in set(router_namespaces()).difference(others):
+        for name in router_namespaces():
             remove_namespace(name)
 
 

@@ -95,13 +95,14 @@ class Settings:
         """Whether there is a cloud, be it running or not."""
         return bool(self.values)
 
-    def create(self, hypervisor, nova_release=nova.OWN, layer3=None):
+    def create(self, hypervisor, nova_release=nova.OWN,
+               external_network=None):
         """Decide what stays the same until the cloud is deleted.
 
         :param hypervisor: ``libvirt`` or ``fake``.
         :param nova_release: release of Nova.
-        :param layer3: what :func:`layer3.choose` returned, if routers are to
-            work.
+        :param external_network: its range of addresses, if routers and
+            floating IPs are to work.
         """
         venv = venv_path(self.cache)
         names = ('admin', 'tenant', 'database', 'rabbitmq') + SERVICE_USERS
@@ -114,8 +115,8 @@ class Settings:
             'cookie': secrets.token_hex(20),
             'done': [],
         }
-        if layer3:
-            self.values['layer3'] = layer3
+        if external_network:
+            self.values['layer3'] = {'network': external_network}
         self.save()
 
     def add_volumes(self):
