@@ -15,6 +15,12 @@ from tests.e2e import lives as machine_lives  # noqa: E402
 from tests.e2e import users_daemons  # noqa: E402
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Let tests with a cloud of their own come before there is another."""
+    items.sort(key=lambda item: not getattr(item.module, 'OWN_CLOUD', False))
+
+
 @pytest.fixture(scope='session')
 def users_own(tmp_path_factory):
     """Have a guest and daemons of the user's, which must stay as they are."""

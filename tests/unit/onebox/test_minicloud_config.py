@@ -9,7 +9,9 @@ import struct
 import time
 
 import pytest
+import yaml
 
+from onebox.minicloud import bootstrap
 from onebox.minicloud import config
 from onebox.minicloud import keys
 from onebox.minicloud import services
@@ -17,13 +19,18 @@ from onebox.minicloud import settings
 from onebox import processes
 
 
-@pytest.fixture(params=['libvirt', 'fake', 'fake with volumes'])
+EXTERNAL_NETWORK = '198.18.7.0/24'
+
+
+@pytest.fixture(params=['libvirt', 'libvirt with layer 3', 'fake',
+                        'fake with volumes'])
 def cloud(request, tmp_path):
-    hypervisor, _, volumes = request.param.partition(' with ')
+    hypervisor, _, more = request.param.partition(' with ')
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
-    made.create(hypervisor)
-    if volumes:
+    made.create(hypervisor, external_network=(
+        EXTERNAL_NETWORK if more == 'layer 3' else None))
+    if more == 'volumes':
         made.add_volumes()
     if hypervisor == 'libvirt':
         made.values['virt_type'] = 'qemu'
@@ -31,6 +38,10 @@ def cloud(request, tmp_path):
     paste.parent.mkdir(parents=True)
     paste.write_text('[composite:osapi_compute]\n')
     return made
+
+
+def _chosen(cloud):
+    return services.chosen(cloud.hypervisor, cloud.volumes, cloud.layer3)
 
 
 def test_render():
@@ -54,7 +65,7 @@ def test_plain():
 
 
 def test_all_files_are_rendered(cloud):
-    for service in services.chosen(cloud.hypervisor, cloud.volumes):
+    for service in _chosen(cloud):
         for name, function in service.files.items():
             text = function(cloud)
             assert text
@@ -64,7 +75,7 @@ def test_all_files_are_rendered(cloud):
 
 
 def test_all_commands_are_filled(cloud):
-    for service in services.chosen(cloud.hypervisor, cloud.volumes):
+    for service in _chosen(cloud):
         for command in (service.command, *service.schema):
             cloud.fill(command)
         for value in service.environment.values():
@@ -73,7 +84,7 @@ def test_all_commands_are_filled(cloud):
 
 def test_no_password_in_commands(cloud):
     secrets = list(cloud.values['passwords'].values())
-    for service in services.chosen(cloud.hypervisor, cloud.volumes):
+    for service in _chosen(cloud):
         for command in (service.command, *service.schema):
             words = ' '.join(cloud.fill(command))
             assert not any(secret in words for secret in secrets)
@@ -90,7 +101,12 @@ def test_loopback_only(cloud):
     for port in ('keystone', 'glance', 'placement', 'neutron', 'nova',
                  'cinder'):
         options = config.uwsgi(cloud, port, 'module')['uwsgi']
-        assert options['http-socket'].startswith('127.0.0.1:')
+        number = settings.PORTS[port]
+        assert options['http-socket'] == (
+            [f'127.0.0.1:{number}', f'198.18.7.1:{number}'] if cloud.layer3
+            else [f'127.0.0.1:{number}'])
+        # An API server may begin before the address is there.
+        assert options['freebind'] is (True if cloud.layer3 else None)
     assert config.rabbitmq(cloud)['listeners.tcp.1'].startswith('127.0.0.1:')
     assert config.mariadb(cloud)['mariadbd']['skip-networking'] is True
     options = config.nova(cloud)['vnc']
@@ -98,8 +114,61 @@ def test_loopback_only(cloud):
     assert options['novncproxy_host'] == '127.0.0.1'
 
 
+def test_layer3(cloud):
+    agent = services.by_name('neutron-l3-agent')
+    assert (agent in _chosen(cloud)) == cloud.layer3
+    assert set(agent.packages) <= set(services.packages(
+        'libvirt', layer3=True))
+    options = config.neutron(cloud)
+    public = cloud.public_url('keystone', '/v3')
+    if not cloud.layer3:
+        assert public == cloud.url('keystone', '/v3')
+        assert 'ml2_type_flat' not in options
+        assert options['ovs']['bridge_mappings'] is None
+        return
+    assert cloud.url('keystone', '/v3') == 'http://127.0.0.1:5000/v3'
+    assert public == 'http://198.18.7.1:5000/v3'
+    assert options['ml2_type_flat'] == {'flat_networks': 'public'}
+    assert options['ovs']['bridge_mappings'] == 'public:br-mc-public'
+    # Services find each other where they always are.
+    assert config.credentials(cloud, 'nova')['auth_url'] == cloud.url(
+        'keystone', '/v3')
+    assert settings.Settings(cloud.state, cloud.cache).public_address == (
+        '198.18.7.1')
+
+
+def test_clients_are_told_of_the_public_address(cloud):
+    bootstrap.clouds_yaml(cloud)
+    urls = [entry['auth']['auth_url'] for entry in yaml.safe_load(
+        cloud.clouds_yaml.read_text())['clouds'].values()]
+    assert urls == [cloud.public_url('keystone', '/v3')] * 2
+
+
+def test_public_endpoints_of_the_catalog(cloud):
+    client = KeystoneClient()
+    bootstrap._endpoint(client, cloud, 'nova', 'compute', '/v2.1')
+    assert {each['interface']: each['url'] for each in client.made} == {
+        'public': cloud.public_url('nova', '/v2.1'),
+        'internal': 'http://127.0.0.1:8774/v2.1'}
+    bootstrap._endpoint(client, cloud, 'nova', 'compute', '/v2.1')
+    assert len(client.made) == 2
+
+
+class KeystoneClient:
+    """Keystone with one service."""
+
+    def __init__(self):
+        self.made = []
+
+    def get(self, service, path):
+        return {'services': [{'id': '1'}], 'endpoints': self.made}
+
+    def post(self, service, path, body):
+        self.made.append(body['endpoint'])
+
+
 def test_consoles(cloud):
-    names = [service.name for service in services.chosen(cloud.hypervisor)]
+    names = [service.name for service in _chosen(cloud)]
     # A fake guest has no screen.
     assert ('nova-novncproxy' in names) == (cloud.hypervisor == 'libvirt')
     options = config.nova(cloud)['vnc']
@@ -110,7 +179,7 @@ def test_consoles(cloud):
 def test_storage_cluster(cloud):
     if not cloud.volumes:
         assert not any(name.startswith('ceph') or name.startswith('cinder')
-                       for service in services.chosen(cloud.hypervisor)
+                       for service in _chosen(cloud)
                        for name in service.files)
         return
     options = config.ceph(cloud)['global']

@@ -4,6 +4,7 @@
 import pytest
 
 from onebox.minicloud import kvm
+from onebox.minicloud import layer3
 from onebox.minicloud import libvirt
 from onebox.minicloud import network
 from onebox.minicloud import settings
@@ -30,7 +31,7 @@ COMMIT
 
 
 def test_only_neutrons_rules_are_removed():
-    assert network.cleaning_script(SAVED).splitlines() == [
+    assert network.cleaning_script(SAVED, 'neutron-').splitlines() == [
         '*filter',
         ':neutron-filter-top - [0:0]',
         ':neutron-openvswi-INPUT - [0:0]',
@@ -44,11 +45,81 @@ def test_only_neutrons_rules_are_removed():
     ]
 
 
+def test_rules_of_layer_3_are_removed_and_no_others():
+    users = '-A INPUT -m comment --comment minicloud-input -j ACCEPT'
+    made = layer3.rules('198.18.7.1')
+    assert '-D' not in made
+    saved = made.replace('-I ', '-A ').replace(
+        'COMMIT', f'{users}\nCOMMIT')
+    assert network.cleaning_script(saved, layer3.CHAINS).splitlines() == [
+        '*filter',
+        ':minicloud-input - [0:0]',
+        ':minicloud-forward - [0:0]',
+        '-D INPUT -j minicloud-input',
+        '-D FORWARD -j minicloud-forward',
+        '-X minicloud-input',
+        '-X minicloud-forward',
+        'COMMIT',
+    ]
+    # The same once more changes nothing: what leads there is not doubled.
+    again = layer3.rules('198.18.7.1', saved).splitlines()
+    assert again[3:5] == ['-D INPUT -j minicloud-input',
+                          '-D FORWARD -j minicloud-forward']
+    assert again[:3] + again[5:] == made.splitlines()
+
+
+def test_only_the_bridge_leads_to_the_apis():
+    lines = layer3.rules('198.18.7.1').splitlines()
+    assert [line for line in lines if line.startswith('-A minicloud-in')] == [
+        '-A minicloud-input -i lo -j RETURN',
+        '-A minicloud-input -i br-mc-public -j RETURN',
+        '-A minicloud-input -d 198.18.7.1/32 -j DROP']
+
+
+@pytest.mark.parametrize('routes, chosen', [
+    ([], '198.18.0.0/24'),
+    (['default', '192.0.2.0/24', '192.0.2.2'], '198.18.0.0/24'),
+    # As half of all addresses are routed where a VPN is.
+    (['0.0.0.0/1', '128.0.0.0/1'], '198.18.0.0/24'),
+    (['198.18.0.1'], '198.18.1.0/24'),
+    (['198.18.0.0/16', '198.19.0.128/25'], '198.19.1.0/24')])
+def test_external_network_is_none_of_this_machines(routes, chosen):
+    assert str(layer3.free_network(
+        [{'dst': route} for route in routes])) == chosen
+
+
+def test_external_network_has_nowhere_to_be():
+    with pytest.raises(system.Error, match='routes to all of 198.18.0.0/15'):
+        layer3.free_network([{'dst': '198.0.0.0/8'}])
+
+
+def test_layer_3_is_refused_beside_routers_of_others(monkeypatch):
+    # Neutron's agent deletes these as it starts.
+    monkeypatch.setattr(network, 'router_namespaces', lambda: ['qrouter-1'])
+    with pytest.raises(system.Error, match='as it starts: qrouter-1. Delete'):
+        layer3.choose()
+
+
+@pytest.mark.parametrize('has_layer3, removed', [
+    (True, ['qrouter-1']), (False, [])])
+def test_routers_are_those_of_layer_3(monkeypatch, tmp_path, has_layer3,
+                                      removed):
+    cloud = settings.Settings(tmp_path, tmp_path)
+    if has_layer3:
+        cloud.values['layer3'] = {'network': '198.18.0.0/24'}
+    monkeypatch.setattr(network, 'router_namespaces', lambda: ['qrouter-1'])
+    found = []
+    monkeypatch.setattr(network, 'remove_namespace', found.append)
+    network.remove_routers(cloud)
+    assert found == removed
+
+
 @pytest.mark.parametrize('name, ours', [
     ('qvo2d2f5c3f-29', True), ('tap2d2f5c3f-29', True),
     ('qbr2d2f5c3f-29', True), ('br-minicloud', True),
-    ('mc0123456789', True), ('eth0', False), ('br-int', False),
-    ('tap0', False), ('mcast0', False)])
+    ('mc0123456789', True), ('br-mc-public', True), ('qr-2d2f5c3f-29', True),
+    ('qg-2d2f5c3f-29', True), ('eth0', False), ('br-int', False),
+    ('tap0', False), ('mcast0', False), ('qr-code', False)])
 def test_our_links(monkeypatch, name, ours):
     monkeypatch.setattr(network, 'links', lambda: [name])
     assert network.our_links() == ([name] if ours else [])

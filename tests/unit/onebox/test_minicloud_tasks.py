@@ -46,6 +46,33 @@ def test_every_service_can_be_started(hypervisor, volumes, tmp_path):
         assert order.index('volume pool') < order.index('cinder-volume')
 
 
+def test_layer3_is_begun_in_order(tmp_path):
+    made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
+    made.root.mkdir(parents=True)
+    made.create('libvirt', external_network='198.18.0.0/24')
+    order = [task.name for task in tasks.in_order(cloud._tasks(made, None))]
+    for first, then in (('ovs-vswitchd', 'public bridge'),
+                        ('public bridge', 'neutron-openvswitch-agent'),
+                        ('neutron-api', 'public network'),
+                        ('neutron-rpc-server', 'neutron-l3-agent')):
+        assert order.index(first) < order.index(then)
+
+
+def test_layer3_is_decided_with_the_cloud(tmp_path, monkeypatch):
+    monkeypatch.setattr(cloud, 'LONGEST_STATE_PATH', 1000)
+    made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
+    with pytest.raises(system.Error, match='leave out "--layer3" or'):
+        cloud.install(made, None, 'fake', layer3=True)
+    assert not made.state.exists()
+    made.root.mkdir(parents=True)
+    made.create('libvirt')
+    with pytest.raises(system.Error, match='a minicloud without layer 3'):
+        cloud.install(made, None, layer3=True)
+    made.values['hypervisor'] = 'fake'
+    with pytest.raises(system.Error, match='leave out "--layer3" or'):
+        cloud.install(made, None, layer3=True)
+
+
 def test_a_cloud_that_is_there_gains_volumes(tmp_path):
     made = settings.Settings(tmp_path / 'state', tmp_path / 'cache')
     made.root.mkdir(parents=True)
@@ -73,7 +100,8 @@ def test_what_is_done_once_is_not_done_again(tmp_path):
 
 def test_names_in_after_exist():
     known = {service.name for service in services.SERVICES} | {
-        'accounts', 'volume accounts', 'volume database', 'volume pool'}
+        'accounts', 'public bridge', 'volume accounts', 'volume database',
+        'volume pool'}
     for service in services.SERVICES:
         assert known.issuperset(service.after)
 

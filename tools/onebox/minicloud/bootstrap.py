@@ -29,7 +29,7 @@ def keystone(cloud):
          '--config-file=%s' % (cloud.etc / 'keystone/keystone.conf'),
          'bootstrap',
          '--bootstrap-region-id', settings.REGION,
-         '--bootstrap-public-url', cloud.url('keystone', '/v3'),
+         '--bootstrap-public-url', cloud.public_url('keystone', '/v3'),
          '--bootstrap-internal-url', cloud.url('keystone', '/v3')],
         log=cloud.logs / 'keystone-bootstrap.log',
         # By the environment: a command line can be read by anyone.
@@ -93,10 +93,12 @@ def _endpoint(client, cloud, name, kind, path):
                       {'name': name, 'type': kind})
     present = {each['interface'] for each in client.get(
         'keystone', '/v3/endpoints?service_id=' + service['id'])['endpoints']}
-    for interface in {'public', 'internal'} - present:
-        client.post('keystone', '/v3/endpoints', {'endpoint': {
-            'service_id': service['id'], 'interface': interface,
-            'region_id': settings.REGION, 'url': cloud.url(name, path)}})
+    for interface, url in (('public', cloud.public_url),
+                           ('internal', cloud.url)):
+        if interface not in present:
+            client.post('keystone', '/v3/endpoints', {'endpoint': {
+                'service_id': service['id'], 'interface': interface,
+                'region_id': settings.REGION, 'url': url(name, path)}})
 
 
 def flavors(cloud):
@@ -128,7 +130,7 @@ def clouds_yaml(cloud):
         lines += [
             '  %s:' % entry,
             '    auth:',
-            '      auth_url: %s' % cloud.url('keystone', '/v3'),
+            '      auth_url: %s' % cloud.public_url('keystone', '/v3'),
             '      username: %s' % user,
             '      password: %s' % cloud.password(password),
             '      project_name: %s' % project,

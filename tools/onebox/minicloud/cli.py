@@ -15,7 +15,7 @@ DESCRIPTION = '''\
 A real OpenStack cloud on this machine: Keystone, Glance, Placement, Neutron
 and Nova, and Cinder if asked for, from PyPI, with MariaDB, RabbitMQ, libvirt,
 Open vSwitch and Ceph from Debian packages. Everything listens on 127.0.0.1
-only.
+only; with layer 3 the APIs do on an address for guests, too.
 '''
 EPILOG = '''\
 environment variables:
@@ -26,13 +26,8 @@ environment variables:
 ''' % (system.STATE_DIR, system.CACHE_DIR)
 
 
-def parser():
-    """Return the parser of the command line."""
-    result = argparse.ArgumentParser(
-        prog='minicloud', description=DESCRIPTION, epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = result.add_subparsers(dest='command', required=True,
-                                     metavar='COMMAND')
+def _choices():
+    """Return the options of the commands that decide what the cloud has."""
     choices = argparse.ArgumentParser(add_help=False)
     choices.add_argument(
         '--hypervisor', choices=('libvirt', 'fake'),
@@ -42,9 +37,25 @@ def parser():
         help='with Cinder, its volumes in a small Ceph cluster; a cloud that '
              'is there gains them')
     choices.add_argument(
+        '--layer3', action='store_true',
+        help='with routers and floating IPs that work, an external network '
+             '"public" that this machine is on, and APIs that guests reach '
+             'there; only for a new cloud with libvirt')
+    choices.add_argument(
         '--nova', choices=nova.RELEASES,
         help=f'release of Nova: {nova.help_text()}; others than the default '
              'only with a fake hypervisor')
+    return choices
+
+
+def parser():
+    """Return the parser of the command line."""
+    result = argparse.ArgumentParser(
+        prog='minicloud', description=DESCRIPTION, epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = result.add_subparsers(dest='command', required=True,
+                                     metavar='COMMAND')
+    choices = _choices()
     command = commands.add_parser(
         'up', parents=[choices],
         help='make the cloud, or what is missing of it')
@@ -97,7 +108,7 @@ def up(arguments):
         cloud = settings.Settings()
         shown = progress.Progress('minicloud up', whole.STAGES_UP)
         whole.up(cloud, shown, arguments.hypervisor, arguments.volumes,
-                 arguments.nova)
+                 arguments.nova, arguments.layer3)
         shown.summary()
     print('''
 The cloud is up. Guests: %s
@@ -117,7 +128,8 @@ def install(arguments):
         whole.install(
             cloud, progress.Progress('minicloud install',
                                      whole.STAGES_INSTALL),
-            arguments.hypervisor, arguments.volumes, arguments.nova)
+            arguments.hypervisor, arguments.volumes, arguments.nova,
+            arguments.layer3)
 
 
 def status(arguments):
@@ -136,6 +148,10 @@ def status(arguments):
         cloud.nova, cloud.hypervisor, whole.virtualization(cloud)))
     print('Memory: services %.1f GiB, guests %.1f GiB' % (
         services / 2**30, guests / 2**30))
+    if cloud.layer3:
+        print('External network: %s, %s; this machine is %s on it' % (
+            settings.EXTERNAL_NETWORK, cloud.public_network,
+            cloud.public_address))
     print('Credentials: %s' % cloud.clouds_yaml)
     return 0 if all(row[2] for row in rows) else 1
 

@@ -10,6 +10,7 @@ from onebox.minicloud import bootstrap
 from onebox.minicloud import ceph
 from onebox.minicloud import database
 from onebox.minicloud import kvm
+from onebox.minicloud import layer3 as external
 from onebox.minicloud import libvirt
 from onebox.minicloud import network
 from onebox.minicloud import nova
@@ -41,7 +42,7 @@ def daemon(cloud, service):
 
 
 def install(cloud, progress, hypervisor=None, volumes=False,
-            nova_release=None):
+            nova_release=None, layer3=False):
     """Fetch and install what the cloud runs on, and nothing else.
 
     :param cloud: the settings.
@@ -52,19 +53,23 @@ def install(cloud, progress, hypervisor=None, volumes=False,
         keeps it.
     :param nova_release: release of Nova; None for what it has, or minicloud's
         own.
-    :returns: the last three as they are chosen, as a tuple.
+    :param layer3: whether routers and floating IPs are to work; a cloud where
+        they do keeps that.
+    :returns: the last four as they are chosen, as a tuple.
     :raises: Error when something fails; a later one goes on from there.
     """
     nova_release = nova_release or cloud.nova
-    hypervisor = _check(cloud, hypervisor, nova_release)
+    hypervisor = _check(cloud, hypervisor, nova_release, layer3)
     volumes = volumes or cloud.volumes
+    layer3 = layer3 or cloud.layer3
     _folders(cloud)
     with progress.stage('Debian packages and Python environment') as stage:
-        _software(cloud, hypervisor, volumes, nova_release, stage)
-    return hypervisor, volumes, nova_release
+        _software(cloud, hypervisor, volumes, nova_release, layer3, stage)
+    return hypervisor, volumes, nova_release, layer3
 
 
-def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None):
+def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None,
+       layer3=False):
     """Make the cloud, or as much of it as is missing.
 
     :param cloud: the settings.
@@ -72,18 +77,19 @@ def up(cloud, progress, hypervisor=None, volumes=False, nova_release=None):
     :param hypervisor: see :func:`install`.
     :param volumes: see :func:`install`.
     :param nova_release: see :func:`install`.
+    :param layer3: see :func:`install`.
     :raises: Error when something fails; a later ``up`` goes on from there.
     """
-    hypervisor, volumes, nova_release = install(
-        cloud, progress, hypervisor, volumes, nova_release)
+    chosen = install(cloud, progress, hypervisor, volumes, nova_release,
+                     layer3)
     with progress.stage('Settings') as stage:
-        _settings(cloud, hypervisor, volumes, nova_release, stage)
+        _settings(cloud, *chosen, stage)
     with progress.stage('Services') as stage:
         tasks.run(_tasks(cloud, stage), stage)
         bootstrap.clouds_yaml(cloud)
 
 
-def _check(cloud, hypervisor, nova_release):
+def _check(cloud, hypervisor, nova_release, layer3):
     """Refuse what cannot work, before anything is changed."""
     if len(str(cloud.state)) > LONGEST_STATE_PATH:
         raise system.Error(
@@ -95,8 +101,15 @@ def _check(cloud, hypervisor, nova_release):
         raise system.Error(
             'Nova %s runs with the fake hypervisor only: add "--hypervisor '
             'fake".' % nova_release)
+    if layer3 and (hypervisor or cloud.values.get('hypervisor')) == 'fake':
+        raise system.Error('Layer 3 is for guests that run: leave out '
+                           '"--layer3" or "--hypervisor fake".')
     if not cloud.exists():
         return hypervisor or 'libvirt'
+    if layer3 and not cloud.layer3:
+        raise system.Error(
+            'There is a minicloud without layer 3 already. Run '
+            '"tools/minicloud down" first, which deletes it.')
     if nova_release != cloud.nova:
         raise system.Error(
             'There is a minicloud with Nova %s already. Run "tools/minicloud '
@@ -133,7 +146,7 @@ def _log_names():
         service.name + '-schema' for service in services.SERVICES}
 
 
-def _software(cloud, hypervisor, volumes, nova_release, stage):
+def _software(cloud, hypervisor, volumes, nova_release, layer3, stage):
     """Install Debian packages and the Python environment."""
     venv = settings.venv_path(cloud.cache)
     nova_venv = nova.venv_path(nova_release, cloud.cache, venv)
@@ -141,7 +154,8 @@ def _software(cloud, hypervisor, volumes, nova_release, stage):
     tasks.run([
         tasks.Task('python3-venv', lambda: install(['python3-venv'])),
         tasks.Task('Debian packages',
-                   lambda: install(services.packages(hypervisor, volumes)),
+                   lambda: install(services.packages(hypervisor, volumes,
+                                                     layer3)),
                    after=('python3-venv',)),
         tasks.Task('Python environment',
                    lambda: system.make_venv(
@@ -186,12 +200,13 @@ def _link_venv(cloud, venv):
             shutil.rmtree(other, ignore_errors=True)
 
 
-def _settings(cloud, hypervisor, volumes, nova_release, stage):
+def _settings(cloud, hypervisor, volumes, nova_release, layer3, stage):
     """Choose the hypervisor, look at the ports, write configuration."""
     _end_orphans(cloud)
-    _check_ports(cloud, services.chosen(hypervisor, volumes))
+    _check_ports(cloud, services.chosen(hypervisor, volumes, layer3))
     if not cloud.exists():
-        cloud.create(hypervisor, nova_release)
+        cloud.create(hypervisor, nova_release,
+                     external.choose() if layer3 else None)
     if volumes and not cloud.volumes:
         cloud.add_volumes()
     if hypervisor == 'libvirt':
@@ -290,21 +305,19 @@ def _tasks(cloud, stage):
                    ('nova-compute',)),
     ]
     if cloud.volumes:
-        once += [
-            tasks.Task('volume database',
-                       functools.partial(_volume_database, cloud),
-                       ('mariadb',)),
-            tasks.Task('volume accounts',
-                       functools.partial(bootstrap.volume_accounts, cloud),
-                       ('accounts',)),
-            tasks.Task('volume pool', functools.partial(ceph.make_pool, cloud),
-                       ('ceph-osd',)),
-        ]
+        once += _once_for_volumes(cloud)
         if cloud.hypervisor == 'libvirt':
             work.append(tasks.Task(
                 'volume secret',
                 functools.partial(libvirt.define_secret, cloud),
                 ('libvirtd',)))
+    if cloud.layer3:
+        work.append(tasks.Task(
+            'public bridge', functools.partial(external.connect, cloud),
+            ('ovs-vswitchd',)))
+        once.append(tasks.Task(
+            'public network', functools.partial(external.make_network, cloud),
+            ('neutron-api', 'accounts')))
     if not cloud.done('databases'):
         work[0].after += ('databases',)
         work.append(tasks.Task('databases', functools.partial(
@@ -313,6 +326,18 @@ def _tasks(cloud, stage):
                         task.after)
              for task in once if not cloud.done(task.name)]
     return work
+
+
+def _once_for_volumes(cloud):
+    return [
+        tasks.Task('volume database',
+                   functools.partial(_volume_database, cloud), ('mariadb',)),
+        tasks.Task('volume accounts',
+                   functools.partial(bootstrap.volume_accounts, cloud),
+                   ('accounts',)),
+        tasks.Task('volume pool', functools.partial(ceph.make_pool, cloud),
+                   ('ceph-osd',)),
+    ]
 
 
 def _once(cloud, task):
@@ -382,7 +407,7 @@ def _volume_database(cloud):
 
 
 def _services(cloud):
-    return services.chosen(cloud.hypervisor, cloud.volumes)
+    return services.chosen(cloud.hypervisor, cloud.volumes, cloud.layer3)
 
 
 def _schema(cloud, name, commands):
@@ -436,8 +461,10 @@ def down(cloud, progress):
         libvirt.remove_guests(cloud)
     with progress.stage('Networks'):
         network.remove_dhcp(cloud)
+        network.remove_routers(cloud)
         network.remove_links(cloud)
-        network.remove_rules()
+        network.remove_agents_rules()
+        network.remove_rules(external.CHAINS)
     with progress.stage('Databases, queue, state'):
         _stop(cloud, services.SERVICES)
         libvirt.remove_folder(cloud)

@@ -76,7 +76,7 @@ def token_check(cloud, user):
         **credentials(cloud, user),
         'valid_interfaces': None,
         'interface': 'internal',
-        'www_authenticate_uri': cloud.url('keystone', '/v3'),
+        'www_authenticate_uri': cloud.public_url('keystone', '/v3'),
         'service_token_roles': 'service',
         'service_token_roles_required': True,
         'memcached_servers': memcached(cloud),
@@ -97,9 +97,18 @@ def privsep(venv, groups, *files):
 
 def uwsgi(cloud, port, module, processes=1, arguments=None,
           venv=None):
-    """An API server: a WSGI application on a loopback port."""
+    """An API server: a WSGI application on a loopback port.
+
+    With layer 3 it listens on the external network, too.
+    """
+    addresses = [names.ADDRESS]
+    if cloud.layer3:
+        addresses.append(cloud.public_address)
     return {'uwsgi': {
-        'http-socket': '%s:%d' % (names.ADDRESS, names.PORTS[port]),
+        # The address may come later than the server, with its bridge.
+        'freebind': cloud.layer3 or None,
+        'http-socket': ['%s:%d' % (address, names.PORTS[port])
+                        for address in addresses],
         'module': module if ':' in module else module + ':application',
         'pyargv': arguments and arguments.format(**cloud.words()),
         'virtualenv': venv or cloud.venv,
@@ -210,8 +219,9 @@ def neutron(cloud):
             'transport_url': transport(cloud),
             'api_paste_config': cloud.venv / 'etc/neutron/api-paste.ini',
             'core_plugin': 'ml2',
-            # Routers only in the API: there is no layer 3 agent.
+            # Without layer 3 there are routers in the API only.
             'service_plugins': 'router,trunk',
+            'enable_metadata_proxy': False if cloud.layer3 else None,
             'rpc_workers': 1,
             'rpc_state_report_workers': 0,
             'dhcp_agent_notification': cloud.hypervisor == 'libvirt',
@@ -233,8 +243,13 @@ def neutron(cloud):
             'mechanism_drivers': 'openvswitch',
             'extension_drivers': 'port_security',
         },
+        **({'ml2_type_flat': {'flat_networks': names.EXTERNAL_NETWORK}}
+           if cloud.layer3 else {}),
         'ovs': {
             'integration_bridge': names.BRIDGE,
+            'bridge_mappings': '%s:%s' % (
+                names.EXTERNAL_NETWORK, names.EXTERNAL_BRIDGE)
+            if cloud.layer3 else None,
             'datapath_type': 'netdev',
             'ovsdb_connection': ovsdb(cloud),
             'of_listen_address': names.ADDRESS,

@@ -15,9 +15,10 @@ from onebox import processes
 from onebox import system
 
 SCHEMA = '/usr/share/openvswitch/vswitch.ovsschema'
-# What Nova and Neutron call the devices of a guest's port.
-GUEST_DEVICE = re.compile(r'(qbr|qvb|qvo|tap)[0-9a-f]{8}-[0-9a-f]{2}$')
+# What Nova and Neutron call the devices of a guest's or a router's port.
+GUEST_DEVICE = re.compile(r'(qbr|qvb|qvo|tap|qr-|qg-)[0-9a-f]{8}-[0-9a-f]{2}$')
 OWNER = 'minicloud:host'
+BRIDGES = settings.BRIDGE, settings.EXTERNAL_BRIDGE
 
 
 def _vsctl(cloud, *words, check=True):
@@ -39,6 +40,19 @@ def prepare(cloud, service):
                    env=cloud.environment())
 
 
+def prepare_switch(cloud, service):
+    """Remove what hung on a switch that was killed.
+
+    Its devices in other namespaces are dead, and a new switch makes those of
+    their names in this one. Agents that start again make all of it.
+    """
+    for name in ('neutron-openvswitch-agent', 'neutron-dhcp-agent',
+                 'neutron-l3-agent'):
+        processes.Daemon(name, cloud.run, cloud.logs).stop(grace=3)
+    remove_dhcp(cloud)
+    remove_routers(cloud)
+
+
 def database_ready(cloud, service):
     """The database server answers; the database is filled at first.
 
@@ -53,10 +67,18 @@ def database_ready(cloud, service):
 
 def switch_ready(cloud, service):
     """The switch works on what the database says, and has our bridge."""
-    return _vsctl(
-        cloud, '--may-exist', 'add-br', settings.BRIDGE, '--', 'set',
-        'Bridge', settings.BRIDGE, 'datapath_type=netdev',
-        check=False).returncode == 0
+    return add_bridge(cloud, settings.BRIDGE, check=False).returncode == 0
+
+
+def add_bridge(cloud, name, check=True):
+    """Have a bridge in the switch.
+
+    :param cloud: the settings.
+    :param name: name of the bridge, and of this machine's device on it.
+    :param check: whether a failure is an error.
+    """
+    return _vsctl(cloud, '--may-exist', 'add-br', name, '--', 'set',
+                  'Bridge', name, 'datapath_type=netdev', check=check)
 
 
 def plug(cloud, port_id, mac, address, device):
@@ -175,7 +197,7 @@ def links():
 def our_links():
     """The network devices that minicloud's guests and switch use."""
     return [name for name in links()
-            if GUEST_DEVICE.match(name) or name == settings.BRIDGE
+            if GUEST_DEVICE.match(name) or name in BRIDGES
             or name == 'ovs-netdev' or re.match(r'mc[0-9a-f]{10}$', name)]
 
 
@@ -185,18 +207,41 @@ def remove_dhcp(cloud):
     Each network has a folder of its name, a namespace and a dnsmasq in it.
     """
     for folder in cloud.dhcp.glob('*'):
-        namespace = 'qdhcp-' + folder.name
-        listed = system.run(['ip', 'netns', 'pids', namespace], check=False)
-        processes.kill(map(int, listed.stdout.split()))
-        if listed.returncode == 0:
-            system.run(['ip', 'netns', 'delete', namespace], check=False)
+        remove_namespace('qdhcp-' + folder.name)
+
+
+def router_namespaces():
+    """The names of all namespaces that are such as Neutron's routers have."""
+    listed = system.run(['ip', 'netns', 'list']).stdout.splitlines()
+    return [line.split()[0] for line in listed
+            if line.startswith(('qrouter-', 'snat-', 'fip-'))]
+
+
+def remove_routers(cloud):
+    """Remove what Neutron's layer 3 agent leaves when it ends.
+
+    It suffers no namespaces of others, and a cloud with it is made where
+    there are no others only: all are ours.
+    """
+    if cloud.layer3:
+        for name in router_namespaces():
+            remove_namespace(name)
+
+
+def remove_namespace(name):
+    """Remove a network namespace, if it is there, with its processes."""
+    listed = system.run(['ip', 'netns', 'pids', name], check=False)
+    processes.kill(map(int, listed.stdout.split()))
+    if listed.returncode == 0:
+        system.run(['ip', 'netns', 'delete', name], check=False)
 
 
 def remove_links(cloud):
     """Remove all network devices, with or without a running switch."""
     if database_ready(cloud, None):
-        _vsctl(cloud, '--no-wait', '--if-exists', 'del-br', settings.BRIDGE,
-               check=False)
+        for name in BRIDGES:
+            _vsctl(cloud, '--no-wait', '--if-exists', 'del-br', name,
+                   check=False)
         system.run(['ovs-appctl', '-t', cloud.run / 'ovs/ovs-vswitchd.ctl',
                     'exit', '--cleanup'], check=False, timeout=20,
                    env=cloud.environment())
@@ -205,10 +250,11 @@ def remove_links(cloud):
             system.run(['ip', 'link', 'delete', name], check=False)
 
 
-def cleaning_script(saved):
-    """Return iptables-restore input that removes Neutron's rules.
+def cleaning_script(saved, prefix):
+    """Return iptables-restore input that removes chains and their rules.
 
     :param saved: what iptables-save printed.
+    :param prefix: what the names of the chains begin with.
     """
     script = []
     removed = []
@@ -216,25 +262,34 @@ def cleaning_script(saved):
         if line.startswith('*'):
             script.append(line)
             removed = []
-        elif line.startswith(':neutron-'):
+        elif line.startswith(':' + prefix):
             chain = line[1:].split()[0]
             script.append(':%s - [0:0]' % chain)
             removed.append('-X ' + chain)
-        elif line.startswith('-A ') and 'neutron-' in line:
-            if not line.startswith('-A neutron-'):
+        elif line.startswith('-A ') and ' -j ' + prefix in line:
+            if not line.startswith('-A ' + prefix):
                 script.append('-D' + line[2:])
         elif line == 'COMMIT':
             script += removed + [line]
     return '\n'.join(script) + '\n'
 
 
-def remove_rules():
-    """Remove the packet filter rules of Neutron's agent."""
-    for prefix in ('iptables', 'ip6tables'):
-        saved = system.run([prefix + '-save'], check=False)
-        if saved.returncode == 0 and 'neutron-' in saved.stdout:
-            system.run([prefix + '-restore', '--noflush'],
-                       input=cleaning_script(saved.stdout), check=False)
+def remove_rules(prefix):
+    """Remove chains of the packet filter, and what leads to them.
+
+    :param prefix: what their names begin with.
+    """
+    for command in ('iptables', 'ip6tables'):
+        saved = system.run([command + '-save'], check=False)
+        if saved.returncode == 0 and prefix in saved.stdout:
+            system.run([command + '-restore', '--noflush'],
+                       input=cleaning_script(saved.stdout, prefix),
+                       check=False)
+
+
+def remove_agents_rules():
+    """Remove what the agent of Neutron has made of the packet filter."""
+    remove_rules('neutron-')
     listed = system.run(['ipset', 'list', '-name'], check=False).stdout
     for name in listed.splitlines():
         if re.match(r'N(IPv4|IPv6)[0-9a-f]{8}-', name):

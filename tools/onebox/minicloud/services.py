@@ -50,6 +50,8 @@ class Service:
     hypervisors: tuple = ALL
     #: Whether only clouds with volumes have it.
     volumes: bool = False
+    #: Whether only clouds with layer 3 have it.
+    layer3: bool = False
     #: Ports it listens on, by the names in settings.PORTS.
     ports: tuple = ()
     timeout: int = 120
@@ -164,6 +166,7 @@ SERVICES = (
     ),
     Service(
         name='ovs-vswitchd',
+        prepare=network.prepare_switch,
         after=('ovsdb-server',),
         command=('ovs-vswitchd', 'unix:{run}/ovs/db.sock',
                  '--unixctl={run}/ovs/ovs-vswitchd.ctl'),
@@ -190,7 +193,9 @@ SERVICES = (
         name='neutron-openvswitch-agent',
         packages=('iptables', 'ipset', 'ebtables', 'conntrack'),
         ports=('openflow',),
-        after=('neutron-rpc-server', 'ovs-vswitchd', 'accounts'),
+        # It ends at once where a bridge that it is told of is missing.
+        after=('neutron-rpc-server', 'ovs-vswitchd', 'public bridge',
+               'accounts'),
         command=('{bin}/neutron-openvswitch-agent', NEUTRON),
         ready=health.neutron_agent,
     ),
@@ -200,6 +205,15 @@ SERVICES = (
         packages=('dnsmasq-base', 'iproute2'),
         after=('neutron-rpc-server', 'ovs-vswitchd', 'accounts'),
         command=('{bin}/neutron-dhcp-agent', NEUTRON),
+        ready=health.neutron_agent,
+    ),
+    Service(
+        name='neutron-l3-agent',
+        layer3=True,
+        # It announces routers of IPv6 by radvd.
+        packages=('iptables', 'conntrack', 'iproute2', 'radvd'),
+        after=('neutron-rpc-server', 'ovs-vswitchd', 'accounts'),
+        command=('{bin}/neutron-l3-agent', NEUTRON),
         ready=health.neutron_agent,
     ),
     Service(
@@ -329,17 +343,18 @@ SERVICES = (
 )
 
 
-def chosen(hypervisor, volumes=False):
+def chosen(hypervisor, volumes=False, layer3=False):
     """The services of a cloud with this hypervisor."""
     return [service for service in SERVICES
             if hypervisor in service.hypervisors
-            and (volumes or not service.volumes)]
+            and (volumes or not service.volumes)
+            and (layer3 or not service.layer3)]
 
 
-def packages(hypervisor, volumes=False):
+def packages(hypervisor, volumes=False, layer3=False):
     """The Debian packages that these services need, each once."""
     names = ['python3-venv']
-    for service in chosen(hypervisor, volumes):
+    for service in chosen(hypervisor, volumes, layer3):
         names += [name for name in service.packages if name not in names]
     return names
 

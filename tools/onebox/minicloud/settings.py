@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where minicloud keeps things, its ports, names and passwords."""
 
+import ipaddress
 import json
 import pathlib
 import secrets
@@ -14,6 +15,9 @@ HOST = 'minicloud'
 REGION = 'RegionOne'
 ADDRESS = '127.0.0.1'
 BRIDGE = 'br-minicloud'
+EXTERNAL_BRIDGE = 'br-mc-public'
+# In Neutron, as a network and as what the bridge is to it.
+EXTERNAL_NETWORK = 'public'
 TENANT_USER = 'tenant'
 TENANT_PROJECT = 'quintupleo'
 RABBIT_USER = 'minicloud'
@@ -91,8 +95,15 @@ class Settings:
         """Whether there is a cloud, be it running or not."""
         return bool(self.values)
 
-    def create(self, hypervisor, nova_release=nova.OWN):
-        """Decide what stays the same until the cloud is deleted."""
+    def create(self, hypervisor, nova_release=nova.OWN,
+               external_network=None):
+        """Decide what stays the same until the cloud is deleted.
+
+        :param hypervisor: ``libvirt`` or ``fake``.
+        :param nova_release: release of Nova.
+        :param external_network: its range of addresses, if routers and
+            floating IPs are to work.
+        """
         venv = venv_path(self.cache)
         names = ('admin', 'tenant', 'database', 'rabbitmq') + SERVICE_USERS
         self.values = {
@@ -104,6 +115,8 @@ class Settings:
             'cookie': secrets.token_hex(20),
             'done': [],
         }
+        if external_network:
+            self.values['layer3'] = {'network': external_network}
         self.save()
 
     def add_volumes(self):
@@ -144,6 +157,21 @@ class Settings:
         return self.values.get('volumes', False)
 
     @property
+    def layer3(self):
+        """Whether routers and floating IPs work."""
+        return 'layer3' in self.values
+
+    @property
+    def public_network(self):
+        """The external network's range of addresses."""
+        return ipaddress.ip_network(self.values['layer3']['network'])
+
+    @property
+    def public_address(self):
+        """This machine's address on the external network."""
+        return str(self.public_network[1])
+
+    @property
     def venv(self):
         """The Python environment that the services run from."""
         return pathlib.Path(self.values.get('venv', '/usr'))
@@ -159,8 +187,14 @@ class Settings:
         return pathlib.Path(self.values.get('nova_venv', self.venv))
 
     def url(self, service, path=''):
-        """The address of an API."""
+        """The address of an API, for what runs on this machine."""
         return 'http://%s:%d%s' % (ADDRESS, PORTS[service], path)
+
+    def public_url(self, service, path=''):
+        """The address of an API for everyone: guests, too, with layer 3."""
+        if not self.layer3:
+            return self.url(service, path)
+        return 'http://%s:%d%s' % (self.public_address, PORTS[service], path)
 
     def words(self):
         """What the placeholders in commands stand for."""
