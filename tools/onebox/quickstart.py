@@ -52,7 +52,7 @@ class Quickstart:
         self.host_cloud = None
         self.nodes = None
 
-    def prepare(self, network_first=False, images=()):
+    def prepare(self, network_first=False, images=(), layer3=False):
         """Install, build, and start all services.
 
         What can be built without the cloud is, while the cloud comes up.
@@ -60,6 +60,7 @@ class Quickstart:
         :param network_first: whether to have what network-first servers
             need, too: volumes and an image.
         :param images: titles of further images to build.
+        :param layer3: whether the cloud has routers and floating IPs.
         """
         titles = [*image_files.USUAL, *images]
         if network_first:
@@ -67,7 +68,7 @@ class Quickstart:
         with self._shown.stage('Debian packages'):
             system.make_dir(self.ironic.logs, 0o700)
             system.install_packages(
-                ['python3-venv', *services.packages('libvirt', network_first),
+                ['python3-venv', *services.packages('libvirt', network_first, layer3),
                  *ironic.PACKAGES], self.cloud.apt_log)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             built = {title: pool.submit(work) for title, work in (
@@ -76,7 +77,7 @@ class Quickstart:
                   for title in titles))}
             try:
                 minicloud.up(self.cloud, self._shown, 'libvirt',
-                             volumes=network_first)
+                             volumes=network_first, layer3=layer3)
                 with self._shown.stage('Images and Ironic') as stage:
                     for title, future in built.items():
                         stage.waiting(title)
