@@ -68,7 +68,8 @@ class Quickstart:
         with self._shown.stage('Debian packages'):
             system.make_dir(self.ironic.logs, 0o700)
             system.install_packages(
-                ['python3-venv', *services.packages('libvirt', network_first, layer3),
+                ['python3-venv',
+                 *services.packages('libvirt', network_first, layer3),
                  *ironic.PACKAGES], self.cloud.apt_log)
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             built = {title: pool.submit(work) for title, work in (

@@ -55,8 +55,8 @@ def cache_dir():
     """The folder of all that can be made again, as tools/images have it."""
     folder = pathlib.Path(CACHE_DIR)
     if os.geteuid():
-        own = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
-        folder = pathlib.Path(own) / folder.name
+        folder = pathlib.Path(os.environ.get('XDG_CACHE_HOME')
+                              or pathlib.Path.home() / '.cache') / folder.name
     return pathlib.Path(os.environ.get('QUINTUPLEO_CACHE_DIR') or folder)
 
 
