@@ -12,6 +12,7 @@ import subprocess
 import openstack
 import pytest
 
+from onebox import ironic
 from onebox import processes
 from onebox import progress
 from onebox import quickstart
@@ -52,6 +53,7 @@ PATIENCE = 1200
 # From outside: the API, and Redfish.
 PORTS = (6385, 8000)
 UP_LINE = quickstart.UP_LINE
+SCRIPT = ironic.REPOSITORY / 'doc/source/user/ci/test-on-baremetal'
 
 
 @pytest.fixture(scope='module')
@@ -159,6 +161,22 @@ def _deploy(lab, name):
             'uuid': node.id, 'name': node.name, 'hostname': name}})
     lab.wait_for(lambda: lab.states()[f'{NAME}-{name}'] == 'active',
                  f'{name} active')
+    _wait_for_system(lab, name)
+
+
+def _test_on_baremetal(lab, name):
+    """Deploy a node by the example that CIs are given."""
+    venv = lab.everything.ironic.venv
+    subprocess.run(
+        [SCRIPT, lab.cloud.image.find_image(DISK).id, f'{NAME}-{name}'],
+        check=True, timeout=PATIENCE, env={
+            'PATH': f'{venv}/bin:/usr/bin:/bin', 'HOME': '/root',
+            'OS_CLOUD': NAME, 'OS_CLIENT_CONFIG_FILE': str(lab.clouds_yaml)})
+    lab.say(f'{name} active')
+    _wait_for_system(lab, name)
+
+
+def _wait_for_system(lab, name):
     lab.wait_for(lambda: UP_LINE in lab.everything.host_cloud.console_log(
         f'{NAME}-{name}'), f'{name} boots from its disk')
 
@@ -184,7 +202,7 @@ def test_life_of_a_lab(lab):
     lab.say('created, all nodes available')
     assert lab.states() == {f'{NAME}-node-0': 'available',
                             f'{NAME}-uefi-0': 'available'}
-    _deploy(lab, 'node-0')
+    _test_on_baremetal(lab, 'node-0')
     _deploy(lab, 'uefi-0')
     assert 'firmware UEFI' in lab.everything.host_cloud.console_log(
         f'{NAME}-uefi-0')
