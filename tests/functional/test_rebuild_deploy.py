@@ -8,6 +8,7 @@ import base64
 import secrets
 import struct
 
+from openstack import exceptions
 import pytest
 
 from onebox import progress
@@ -193,3 +194,57 @@ def test_what_is_refused_leaves_the_machine_alone(deployment, new_machine,
     assert 'vendor_data' in node.last_error
     assert deployment.actions(machine.server) == before
     assert _cached(deployment) == []
+
+
+def test_disk_of_an_instance_that_overrides_the_interface_is_wiped(
+        deployment, new_machine, image):
+    machine = new_machine()
+    empty = machine.compute.get_server(machine.server).image.id
+    deployment.api.update_node(machine.node, deploy_interface='direct')
+    machine.set_image(image())
+    deployment.api.patch_node(machine.node, [
+        {'op': 'add', 'path': '/instance_info/deploy_interface',
+         'value': INTERFACE}])
+    machine.provision('active', 'active')
+    assert machine.compute.get_server(machine.server).image.id != empty
+    # The interface of the node would boot an agent, which nobody has here.
+    machine.provision('deleted', 'available')
+    assert machine.compute.get_server(machine.server).image.id == empty
+    assert deployment.actions(machine.server)[-2:] == ['stop', 'rebuild']
+
+
+@pytest.mark.parametrize('interface, step', [
+    ('deploy', 'write_poetry'), ('power', 'set_power_state')])
+def test_deploy_step_that_cannot_be_run_fails_the_deployment(
+        deployment, new_machine, image, interface, step):
+    machine = new_machine()
+    machine.set_image(image())
+    before = deployment.actions(machine.server)
+    deployment.api.set_node_provision_state(
+        machine.node, 'active', deploy_steps=[
+            {'interface': interface, 'step': step, 'args': {},
+             'priority': 50}])
+    node = deployment.wait_for(
+        lambda: machine.in_state('deploy failed'), 'the deployment to fail')
+    assert step in node.last_error
+    assert deployment.actions(machine.server) == before
+
+
+@pytest.mark.parametrize('interface, step, arguments', [
+    ('power', 'set_power_state', {'power_state': 'power off'}),
+    ('deploy', 'tear_down', {})])
+def test_service_step_that_is_none_is_not_called(
+        deployment, new_machine, image, interface, step, arguments):
+    machine = new_machine()
+    server = machine.deploy(image())
+    before = deployment.actions(machine.server)
+    # openstacksdk's function has no service steps.
+    exceptions.raise_from_response(deployment.api.put(
+        f'/nodes/{machine.node}/states/provision', microversion='1.87',
+        json={'target': 'service', 'service_steps': [
+            {'interface': interface, 'step': step, 'args': arguments}]}))
+    node = deployment.wait_for(
+        lambda: machine.in_state('service failed'), 'the service to fail')
+    assert step in node.last_error
+    assert deployment.actions(machine.server) == before
+    assert machine.compute.get_server(machine.server).image == server.image

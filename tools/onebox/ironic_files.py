@@ -35,6 +35,7 @@ esp_image = {images}/esp.img
 isolinux_bin = /usr/lib/ISOLINUX/isolinux.bin
 
 [agent]
+certificates_path = {root}/certificates
 deploy_logs_collect = always
 deploy_logs_local_path = {logs}/agent
 # For partition images, under BIOS and UEFI.
@@ -64,6 +65,7 @@ erase_devices_priority = 0
 erase_devices_metadata_priority = 10
 http_root = {root}/http
 http_url = http://{address}:{http_port}
+iso_master_path = {root}/master-iso
 
 [dhcp]
 dhcp_provider = none

@@ -9,6 +9,7 @@ import sys
 import types
 
 import bcrypt
+from ironic.conf import opts as ironic_opts
 import openstack
 import pytest
 
@@ -67,6 +68,19 @@ def test_ironic_has_the_credentials_and_wants_a_password(configure):
     name, _, hashed = files['passwords'].strip().partition(':')
     assert name == 'admin'
     assert bcrypt.checkpw(b'a-password', hashed.encode())
+
+
+def test_nothing_is_written_elsewhere(configure):
+    conf = _ironic_conf(configure.files(SETTINGS, 'ens4'))
+    for group, options in ironic_opts.list_opts():
+        # Another service, which does not run here.
+        if group == 'ironic_networking':
+            continue
+        for option in options:
+            if str(option.default).startswith(('/var/lib', '/httpboot',
+                                               '/tftpboot')):
+                value = conf[group].get(option.name, '')
+                assert str(configure.STATE) in value, (group, option.name)
 
 
 def test_clients_know_both_clouds(configure, tmp_path):
