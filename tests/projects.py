@@ -16,6 +16,9 @@ def holdings(connection):
         'servers': nova.servers(), 'server groups': nova.server_groups(),
         'key pairs': nova.keypairs(),
         'images': connection.image.images(owner=project),
+        'application credentials':
+            connection.identity.application_credentials(
+                connection.current_user_id),
         'volumes': connection.block_storage.volumes()
         if owned_resources.has_volumes(connection) else (),
         **{what: getattr(neutron, what)(project_id=project)

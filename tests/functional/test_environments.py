@@ -5,6 +5,7 @@ QUINTUPLEO_INTERRUPTIONS tells how many creations are killed, and
 QUINTUPLEO_SEED when.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,8 +13,10 @@ import random
 import signal
 import subprocess
 import textwrap
+import threading
 import time
 
+from openstack import exceptions
 import pytest
 
 from onebox import lab
@@ -62,6 +65,54 @@ virtual_ips:
 ports:
   undercloud: {{network: provision, address: 192.0.2.9}}
 '''
+
+
+# The same with an Ironic of its own in the place of the other server.
+CONTROL = f'''\
+  control:
+    kind: server
+    image: quintupleo-empty-bios
+    flavor: tiny
+    user_data: boot.sh
+    nics:
+    - {{network: tenant, floating_ip: {EXTERNAL}, mac: 0a:00:27}}
+'''
+LAB_FILE = FILE.replace(CONTROL, f'''\
+  control:
+    kind: ironic
+    flavor: tiny
+    nics:
+    - {{network: tenant, floating_ip: {EXTERNAL}, mac: 0a:00:27}}
+    - {{network: provision}}
+''')
+
+
+class Report(threading.Thread):
+    """Reports what the Ironic of a lab would: no guest runs here."""
+
+    VALUES = {'quintupleo_ironic': 'ready', 'quintupleo_ironic_seen': '2'}
+
+    def __init__(self, project):
+        super().__init__(daemon=True)
+        self._project = project
+        self._ends = threading.Event()
+
+    def run(self):
+        """Report for each server that comes."""
+        compute = self._project.cloud.compute
+        while not self._ends.wait(0.5):
+            server = self._project.servers().get(f'{NAME}-control-0')
+            if server and not server.metadata.keys() >= self.VALUES.keys():
+                # It may be deleted meanwhile.
+                with contextlib.suppress(exceptions.SDKException):
+                    compute.set_server_metadata(server.id, **self.VALUES)
+
+    def __enter__(self):
+        self.start()
+
+    def __exit__(self, *_):
+        self._ends.set()
+        self.join()
 
 
 class Project:
@@ -356,6 +407,26 @@ def test_sweep(project):
 @pytest.mark.full
 def test_interruptions(project):
     """A creation that is killed at any moment is gone on with, or removed."""
+    _interrupt(project)
+
+
+@pytest.mark.full
+def test_interruptions_of_a_lab(project):
+    """Nothing is double, nor left, of its Ironic and its credentials."""
+    project.write(project.path.name, LAB_FILE)
+    image = project.path.with_name('conductor.qcow2')
+    subprocess.run(['qemu-img', 'create', '-q', '-f', 'qcow2', image, '1M'],
+                   check=True)
+    client = project.deployment.host_cloud.client
+    client('quintupleo', 'image', 'create', '--conductor-image', image)
+    try:
+        with Report(project):
+            _interrupt(project)
+    finally:
+        client('image', 'delete', 'quintupleo-conductor')
+
+
+def _interrupt(project):
     seed = int(os.environ.get('QUINTUPLEO_SEED', random.randrange(10 ** 6)))
     chosen = random.Random(seed)
     before = projects.holdings(project.cloud)
@@ -376,8 +447,21 @@ def test_interruptions(project):
             assert project.create()['status'] == 'COMPLETE', told
             assert len(project.servers()) == 3, told
             _check_networking(project)
+            _check_access(project)
         project.run('delete', NAME)
         assert projects.holdings(project.cloud) == before, told
+
+
+def _check_access(project):
+    """One credential and one access belong to an Ironic that there is."""
+    server = project.servers()[f'{NAME}-control-0']
+    image = server.metadata.get('quintupleo_access')
+    assert [each.id for each in project.cloud.image.images(
+        tag='quintupleo_access')] == list(filter(None, [image]))
+    assert [each.name[-8:] for each
+            in project.cloud.identity.application_credentials(
+                project.cloud.current_user_id)] == [
+        each[:8] for each in filter(None, [image])]
 
 
 def _create_and_kill(project, delay):
