@@ -64,6 +64,8 @@ def test_ironic_has_the_credentials_and_wants_a_password(configure):
     assert ironic['quintupleo']['cloud'] == configure.HOST_CLOUD
     assert (ironic['glance']['application_credential_secret']
             == 'a-secret')
+    # A tenant's server reaches no other.
+    assert ironic['glance']['valid_interfaces'] == 'public'
     assert ironic['deploy']['http_url'] == 'http://192.0.2.10:8088'
     name, _, hashed = files['passwords'].strip().partition(':')
     assert name == 'admin'
