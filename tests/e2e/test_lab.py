@@ -133,7 +133,7 @@ def lab(cloud, tmp_path_factory):
     client('quintupleo', 'image', 'create', '--iso', images.rescue,
            '--conductor-image', images.conductor)
     client('image', 'create', DISK, '--file', images.disk, '--disk-format',
-           'raw', '--container-format', 'bare')
+           'raw', '--container-format', 'bare', '--private')
     group = lab.cloud.network.create_security_group(name=NAME)
     for port in PORTS:
         lab.cloud.network.create_security_group_rule(
@@ -152,9 +152,15 @@ def _deploy(lab, name):
     lab.ironic.set_node_provision_state(
         node, 'active', config_drive={'meta_data': {
             'uuid': node.id, 'name': node.name, 'hostname': name}})
-    lab.wait_for(lambda: lab.states()[f'{NAME}-{name}'] == 'active',
-                 f'{name} active')
+    lab.wait_for(lambda: _is_in(lab, name, 'active'), f'{name} active')
     _wait_for_system(lab, name)
+
+
+def _is_in(lab, name, wanted):
+    """Whether a node is in a state; that it fails ends the test."""
+    state = lab.states()[f'{NAME}-{name}']
+    assert 'failed' not in state, f'{name} is {state}'
+    return state == wanted
 
 
 def _test_on_baremetal(lab, name):
@@ -206,12 +212,12 @@ def test_life_of_a_lab(lab):
     assert lab.states()[f'{NAME}-node-1'] == 'available'
     # Its Ironic is cut off in the middle of a cleaning, and finishes it.
     lab.ironic.set_node_provision_state(node, 'deleted')
-    lab.wait_for(lambda: lab.states()[node.name] == 'clean wait',
+    lab.wait_for(lambda: _is_in(lab, 'node-0', 'clean wait'),
                  'node-0 is cleaned')
     lab.cloud.compute.reboot_server(lab.server('undercloud-0'), 'HARD')
     lab.say('its Ironic rebooted')
-    lab.wait_for(lambda: lab.states()[node.name] in (
-        'available', 'clean failed'), 'node-0 cleaned')
+    lab.wait_for(lambda: _is_in(lab, 'node-0', 'available'),
+                 'node-0 cleaned')
     lab.scale(1)
     lab.wait_for(lambda: f'{NAME}-node-1' not in lab.states(),
                  'scaled down')

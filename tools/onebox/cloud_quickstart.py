@@ -122,7 +122,9 @@ class CloudQuickstart:
                 ('Debian disk image', DISK_IMAGE,
                  lambda: self._run('image', 'create', DISK_IMAGE, '--file',
                                    self._images.disk, '--disk-format', 'raw',
-                                   '--container-format', 'bare'))):
+                                   '--container-format', 'bare',
+                                   # Ironic takes no shared one.
+                                   '--private'))):
             if name in present:
                 continue
             stage.waiting(f'{title}: built')
