@@ -9,6 +9,7 @@ import contextlib
 import datetime
 import subprocess
 
+from keystoneauth1 import exceptions as ks_exceptions
 import openstack
 import pytest
 
@@ -113,7 +114,8 @@ class Lab:
         """Wait until a function returns something."""
         def tolerant():
             # Its Ironic may be away for a while.
-            with contextlib.suppress(openstack.exceptions.SDKException):
+            with contextlib.suppress(openstack.exceptions.SDKException,
+                                     ks_exceptions.ClientException):
                 return function()
         found = processes.wait_for(tolerant, PATIENCE, what, interval=2)
         self.say(what)
