@@ -6,7 +6,6 @@ import functools
 
 from openstack import exceptions
 
-from quintupleo_power.environments import conductor
 from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -38,8 +37,8 @@ class Builder:
         self._items = plan.items(stored.definition)
         self._networking = networking.Networking(inventory, resolved,
                                                  stored.name)
-        self._servers = servers.Servers(inventory, resolved, stored, timeout)
-        self._conductor = conductor.Conductor(inventory, stored, ironic_cloud)
+        self._servers = servers.Servers(inventory, resolved, stored, timeout,
+                                        ironic_cloud)
         self._remover = remover.Remover(inventory)
         # Threads only get and set single keys, which needs no lock.
         self._created = {}
@@ -83,23 +82,25 @@ class Builder:
     def _adopt(self, resources):
         """Take what exists, and remove what cannot be used or is too much."""
         found = usable(resources)
-        # There were more servers before.
-        surplus = [each for each in resources if each.key not in self._items]
-        broken = [each for each in resources if each.key in self._items
-                  and found.get(each.key) is not each]
         for key in self._items.keys() & found.keys():
             self._created[key] = found[key].body
             if found[key].kind in _NEUTRON:
                 self._networking.tag(found[key].body)
+        # Others are of a command that ended before it made the server.
+        in_use = {ownership.access_id(body) for key, body
+                  in self._created.items() if plan.kind(key) == plan.SERVER}
+        # There may have been more servers before.
+        removed = [each for each in resources if each.id not in in_use and
+                   each.body is not self._created.get(each.key)]
+        broken = sorted(each.key for each in removed
+                        if each.key in self._items)
         if broken:
-            names = ', '.join(sorted(each.key for each in broken))
-            self._progress.note(
-                f'To be removed, as it cannot be used: {names}')
-        self._remover.remove(surplus + broken, self._progress)
+            self._progress.note('To be removed, as it cannot be used: '
+                                + ', '.join(broken))
+        self._remover.remove(removed, self._progress)
 
     def _create(self, item):
         creator = (self._networking if item.kind in _NEUTRON
-                   else self._conductor if item.kind == plan.ACCESS
                    else self._servers)
         self._created[item.key] = creator.create(item, self._created)
 
@@ -140,32 +141,26 @@ def _title(task_name):
     return _TITLES[plan.kind(task_name)]
 
 
-def _is_broken(resource):
-    """Return whether a resource never became usable."""
-    state = (getattr(resource.body, 'status', None) or '').lower()
-    if resource.kind == plan.SERVER:
-        return state == 'error' and not _is_made(resource.body)
-    return resource.kind == plan.VOLUME and state.startswith('error')
-
-
 def usable(resources):
-    """Return the first usable resource of each key, as a dict.
-
-    A server with Ironic and its access image are of use together only: an
-    image that no server has is of a command that was interrupted, and a
-    server whose image is gone has lost its application credential with it.
-    """
-    found = {}
+    """Return the first usable resource of each key, as a dict."""
     images = {each.id for each in resources if each.kind == plan.ACCESS}
-    for each in sorted(resources, key=lambda each: each.kind == plan.ACCESS):
-        server = found.get(each.key.replace(plan.ACCESS, plan.SERVER, 1))
-        if not (_is_broken(each)
-                or each.kind == plan.SERVER and ownership.access_id(
-                    each.body) not in (None, *images)
-                or each.kind == plan.ACCESS and not (
-                    server and ownership.access_id(server.body) == each.id)):
+    found = {}
+    for each in resources:
+        if not _is_broken(each, images):
             found.setdefault(each.key, each)
     return found
+
+
+def _is_broken(resource, images):
+    """Return whether a resource never became usable, or has lost its image.
+
+    With its access image a server has lost its application credential.
+    """
+    state = (getattr(resource.body, 'status', None) or '').lower()
+    if resource.kind == plan.SERVER:
+        return (state == 'error' and not _is_made(resource.body)
+                or ownership.access_id(resource.body) not in (None, *images))
+    return resource.kind == plan.VOLUME and state.startswith('error')
 
 
 def missing(definition, resources):

@@ -48,7 +48,11 @@ class Conductor:
         self._cloud = cloud
 
     def create(self, item, created):
-        """Create an access image; return what its server is created with."""
+        """Create an access image; return what its server is created with.
+
+        :param item: the :class:`plan.Item` of the server.
+        :param created: see :meth:`networking.Networking.create`.
+        """
         cloud, cacert = _entry(
             self._cloud or self._inventory.connection.config)
         addresses = _addresses(item, created)
@@ -74,7 +78,8 @@ class Conductor:
 
     def _create_image(self, item, api):
         connection = self._inventory.connection
-        properties = {**ownership.metadata(self._name, item.key),
+        key = item.key.replace(plan.SERVER, plan.ACCESS, 1)
+        properties = {**ownership.metadata(self._name, key),
                       ownership.ACCESS: 'yes',
                       'tags': [ownership.tag(self._name), ownership.ACCESS]}
         if self._cloud is None:
@@ -83,7 +88,7 @@ class Conductor:
 
         def remove():
             # One without content, after a response that was lost.
-            found = self._inventory.find(self._name, item)
+            found = self._inventory.find(self._name, key)
             if found:
                 connection.image.delete_image(found.id)
 

@@ -75,8 +75,7 @@ class Preview:
         """Return the names of what would be created, as lists by title."""
         found = {}
         for item in self.missing:
-            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP,
-                                 plan.ACCESS):
+            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
                 found.setdefault(plan.TITLES[item.kind], []).append(
                     ownership.name(self.name, item.key))
         return found

@@ -43,8 +43,6 @@ def needed(missing, resolved):
     """Return what items need, as a dict of numbers by name."""
     total = collections.Counter()
     for item in missing:
-        if item.kind == plan.ACCESS:
-            continue
         total[_COUNTED_AS.get(item.kind, plan.TITLES[item.kind])] += 1
         if item.kind == plan.SERVER:
             flavor = resolved.flavors[item.role.name]

@@ -6,10 +6,12 @@ import contextlib
 
 from openstack import exceptions
 
+from quintupleo_power.environments import conductor
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import retry
+from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import shared_call
 
 
@@ -19,8 +21,11 @@ class Servers:
     Waiting raises EnvironmentsError if what is waited for does not come.
     """
 
-    def __init__(self, inventory, resolved, stored, timeout):
-        """Use a project; wait so many seconds for one server or volume."""
+    def __init__(self, inventory, resolved, stored, timeout, ironic_cloud):
+        """Use a project; wait so many seconds for one server or volume.
+
+        :param ironic_cloud: see :class:`conductor.Conductor`.
+        """
         self._connection = inventory.connection
         self._nova = inventory.connection.compute
         self._retrier = inventory.retrier
@@ -29,6 +34,7 @@ class Servers:
         self._resolved = resolved
         self._name = stored.name
         self._user_data = stored.definition.user_data
+        self._conductor = conductor.Conductor(inventory, stored, ironic_cloud)
         # One list of servers serves all threads.
         self._list = shared_call.SharedCall(self._read_list,
                                             'quintupleo-servers')
@@ -79,8 +85,8 @@ class Servers:
         role, place = item.role, item.key.split('.')[1:]
         ports = [{'port': created[plan.key(plan.PORT, *place, number)].id}
                  for number in range(len(role.nics))]
-        # Of a server with Ironic only.
-        access = created.get(plan.key(plan.ACCESS, *place), {})
+        access = (self._conductor.create(item, created)
+                  if role.kind == schema.IRONIC else {})
         user_data = access.get('user_data') or (
             role.user_data and base64.b64encode(
                 self._user_data[role.user_data].encode()).decode())
