@@ -105,7 +105,7 @@ class Inventory:
             return []
 
     def _groups(self):
-        return [(ownership.parse_group_name(group.name), group)
+        return [(ownership.parse_description(group.name), group)
                 for group in self.connection.compute.server_groups()
                 if group.project_id in (None, self._project)]
 
