@@ -52,17 +52,16 @@ class Builder:
         self._adopt(resources)
         tasks = [task for item in self._items.values()
                  for task in self._tasks(item, wait)]
-        for key, server_id in _lost(self._items,
-                                    usable(resources).values()).items():
+        for key, server_id in _lost(self._items, self._created).items():
             # A trunk is made of a port that no server has yet.
             trunk = key.replace(plan.PORT, plan.TRUNK, 1)
             tasks.append(task_graph.Task(
                 plan.key(ATTACH, key), functools.partial(
                     self._attach, server_id, key), (key, trunk)))
         self._progress.begin('making', collections.Counter(
-            _title(task.name) for task in tasks))
-        task_graph.run(tasks, self._retrier.stop,
-                       lambda task: self._progress.done(_title(task.name)))
+            _TITLES[plan.kind(task.name)] for task in tasks))
+        task_graph.run(tasks, self._retrier.stop, lambda task:
+                       self._progress.done(_TITLES[plan.kind(task.name)]))
 
     def _tasks(self, item, wait):
         resource = self._created.get(item.key)
@@ -81,15 +80,15 @@ class Builder:
 
     def _adopt(self, resources):
         """Take what exists, and remove what cannot be used or is too much."""
-        found = usable(resources)
-        for key in self._items.keys() & found.keys():
-            self._created[key] = found[key].body
-            if found[key].kind in _NEUTRON:
-                self._networking.tag(found[key].body)
-        # Others are of a command that ended before it made the server.
-        in_use = {ownership.access_id(body) for key, body
-                  in self._created.items() if plan.kind(key) == plan.SERVER}
-        # There may have been more servers before.
+        in_use = set()
+        for key, body in usable(resources).items():
+            # There may have been more servers before.
+            if key in self._items:
+                self._created[key] = body
+                if plan.kind(key) in _NEUTRON:
+                    self._networking.tag(body)
+                elif plan.kind(key) == plan.SERVER:
+                    in_use.add(ownership.access_id(body))
         removed = [each for each in resources if each.id not in in_use and
                    each.body is not self._created.get(each.key)]
         broken = sorted(each.key for each in removed
@@ -118,12 +117,12 @@ class Builder:
 
     def _attach(self, server_id, key):
         resource_id = self._created[key].id
-        if plan.kind(key) == plan.VOLUME:
-            path, body = 'os-volume_attachments', {
-                'volumeAttachment': {'volumeId': resource_id}}
-        else:
-            path, body = 'os-interface', {
-                'interfaceAttachment': {'port_id': resource_id}}
+        path, body = {
+            plan.VOLUME: ('os-volume_attachments', {
+                'volumeAttachment': {'volumeId': resource_id}}),
+            plan.PORT: ('os-interface', {
+                'interfaceAttachment': {'port_id': resource_id}})
+        }[plan.kind(key)]
         # The parameters of openstacksdk's functions differ between releases.
         self._retrier.call(lambda: exceptions.raise_from_response(
             self._nova.post(f'/servers/{server_id}/{path}', json=body)))
@@ -137,17 +136,16 @@ class Builder:
                                self._created[key].id, fixed_ips=[])
 
 
-def _title(task_name):
-    return _TITLES[plan.kind(task_name)]
-
-
 def usable(resources):
-    """Return the first usable resource of each key, as a dict."""
+    """Return the first one that can be used of each key.
+
+    :returns: dict of openstacksdk's resources by key.
+    """
     images = {each.id for each in resources if each.kind == plan.ACCESS}
     found = {}
     for each in resources:
         if not _is_broken(each, images):
-            found.setdefault(each.key, each)
+            found.setdefault(each.key, each.body)
     return found
 
 
@@ -176,22 +174,21 @@ def missing(definition, resources):
 def is_complete(definition, resources):
     """Return whether all of an environment exists, its servers completed."""
     return (not missing(definition, resources)
-            and not _lost(plan.items(definition), resources)
+            and not _lost(plan.items(definition), usable(resources))
             and all(_is_made(each.body) for each in resources
                     if each.kind == plan.SERVER))
 
 
-def _lost(items, resources):
+def _lost(items, found):
     """Return servers' UUIDs by the keys of ports and volumes they lost."""
-    bodies = {each.key: each.body for each in resources}
-    return {key: server.id for server in resources
-            if server.kind == plan.SERVER and server.key in items
-            and _is_made(server.body)
-            for key in items[server.key].after
+    return {key: found[item.key].id for item in items.values()
+            if item.kind == plan.SERVER and item.key in found
+            and _is_made(found[item.key])
+            for key in item.after
             if plan.kind(key) in (plan.PORT, plan.VOLUME)
             # A root disk cannot be attached to a server that exists.
             and not key.endswith('.root')
-            and not _is_attached(server.id, bodies.get(key))}
+            and not _is_attached(found[item.key].id, found.get(key))}
 
 
 def _is_made(server):

@@ -48,14 +48,14 @@ class Described:
     missing: list
 
 
-def describe(definition, resources, resolved, cloud=None):
+def describe(definition, bodies, resolved, cloud=None):
     """Return :class:`Described`.
 
+    :param bodies: dict of openstacksdk's resources by key.
     :param cloud: entry of the conductor's clouds.yaml for the host cloud;
         None for its [quintupleo] section.
     """
     networks = {each.name: each for each in definition.networks}
-    bodies = {each.key: each.body for each in resources}
     found = Described([], {}, [])
     for item in plan.items(definition).values():
         if item.kind != plan.SERVER or item.role.kind != schema.BAREMETAL:
@@ -66,23 +66,18 @@ def describe(definition, resources, resolved, cloud=None):
                 or bodies[item.key].status == 'BUILD'):
             found.missing.append(item.key)
             continue
-        found.nodes.append(_node(item, bodies, resolved, networks, cloud))
+        found.nodes.append(node(
+            bodies[item.key], cloud, _properties(item, bodies, resolved),
+            [_port(bodies[item.sibling(plan.PORT, place)], nic,
+                   networks[nic.network])
+             for place, nic in enumerate(item.role.nics)],
+            item.role.resource_class))
         found.addresses.update(
             (bodies[key].mac_address, address['ip_address'])
             for key in needed if plan.kind(key) == plan.PORT
             for address in bodies[key].fixed_ips or ()
             if ':' not in address['ip_address'])
     return found
-
-
-def _node(item, bodies, resolved, networks, cloud):
-    role, number = item.role, item.key.split('.')[2]
-    ports = [_port(bodies[plan.key(plan.PORT, role.name, number, place)], nic,
-                   networks[nic.network])
-             for place, nic in enumerate(role.nics)]
-    return node(bodies[item.key], cloud,
-                _properties(role, number, bodies, resolved),
-                ports, role.resource_class)
 
 
 def node(server, cloud, properties, ports, resource_class):
@@ -95,11 +90,10 @@ def node(server, cloud, properties, ports, resource_class):
             **({'resource_class': resource_class} if resource_class else {})}
 
 
-def _properties(role, number, bodies, resolved):
-    flavor, image = resolved.flavors[role.name], resolved.images[role.name]
-    known = resolver.image_properties(image)
-    root = role.root_volume and bodies[
-        plan.key(plan.VOLUME, role.name, number, 'root')].id
+def _properties(item, bodies, resolved):
+    role, flavor = item.role, resolved.flavors[item.role.name]
+    known = resolver.image_properties(resolved.images[role.name])
+    root = role.root_volume and bodies[item.sibling(plan.VOLUME, 'root')].id
     return {
         'cpus': flavor.vcpus,
         'memory_mb': flavor.ram,

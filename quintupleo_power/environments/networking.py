@@ -169,17 +169,15 @@ class Networking:
                                  mac_address=parent.mac_address)
 
     def _trunk(self, item, created):
-        _, *place = item.key.split('.')
-        parent = plan.key(plan.PORT, *place)
         return self._create(
             item, self._neutron.create_trunk,
-            port_id=created[parent].id,
+            port_id=created[item.sibling(plan.PORT)].id,
             sub_ports=[{
-                'port_id': created[plan.key(
-                    plan.SUBPORT, *place, subport.segmentation_id)].id,
+                'port_id': created[item.sibling(
+                    plan.SUBPORT, each.segmentation_id)].id,
                 'segmentation_type': 'vlan',
-                'segmentation_id': subport.segmentation_id}
-                for subport in item.what.trunk])
+                'segmentation_id': each.segmentation_id}
+                for each in item.what.trunk])
 
     def _floating_ip(self, item, created):
         port = created[item.key.partition('.')[2]]

@@ -41,6 +41,10 @@ class Item:
         """One of :data:`KINDS`."""
         return kind(self.key)
 
+    def sibling(self, sibling_kind, *parts):
+        """Return the key of another kind in the same place."""
+        return key(sibling_kind, *self.key.split('.')[1:], *parts)
+
 
 def kind(key):
     """Return the kind of what has a key, one of :data:`KINDS`."""

@@ -59,17 +59,12 @@ def image_properties(image):
             **(known.get('properties') or {})}
 
 
-def resolve(connection, retrier, definition):
+def resolve(inventory, definition):
     """Return the :class:`Resolved` of a definition.
 
     :raises: EnvironmentsError with a line for each thing that does not fit.
     """
-    resolver = _Resolver(connection, retrier, definition)
-    resolver.run()
-    if resolver.problems:
-        raise errors.EnvironmentsError(
-            '\n'.join(dict.fromkeys(resolver.problems)))
-    return resolver.resolved
+    return _Resolver(inventory, definition).run()
 
 
 # By what it is: service, function and the command that lists them.
@@ -86,11 +81,12 @@ _FINDERS = {
 
 
 class _Resolver:
-    def __init__(self, connection, retrier, definition):
-        self.problems = []
-        self.resolved = Resolved()
-        self._connection = connection
-        self._call, self._read_all = retrier.call, retrier.read_all
+    def __init__(self, inventory, definition):
+        self._problems = []
+        self._resolved = Resolved()
+        self._connection = inventory.connection
+        self._call = inventory.retrier.call
+        self._read_all = inventory.retrier.read_all
         self._definition = definition
         # Many roles may name the same.
         self._look_up = functools.cache(self._look_up)
@@ -98,13 +94,17 @@ class _Resolver:
     def run(self):
         for network in self._definition.networks:
             if network.existing is not None:
-                self.resolved.networks[network.name] = self._find(
+                self._resolved.networks[network.name] = self._find(
                     'network', network.existing, f'network "{network.name}"')
         for role in self._definition.roles:
             self._role(role, f'role "{role.name}"')
         for name, where in self._external_networks():
             if name is not None:
                 self._find_id('network', name, where)
+        if self._problems:
+            raise errors.EnvironmentsError(
+                '\n'.join(dict.fromkeys(self._problems)))
+        return self._resolved
 
     def _external_networks(self):
         """Yield the names of external networks, and what names them."""
@@ -119,8 +119,8 @@ class _Resolver:
     def _role(self, role, where):
         flavor = self._flavor(role, where)
         image = self._image(role, where)
-        self.resolved.flavors[role.name] = flavor
-        self.resolved.images[role.name] = image
+        self._resolved.flavors[role.name] = flavor
+        self._resolved.images[role.name] = image
         if flavor and image:
             self._check_size(role, where, flavor, image)
         if role.key_name:
@@ -140,7 +140,7 @@ class _Resolver:
         if network.existing is not None or network.subnets:
             return
         if _WITHOUT_ADDRESS not in self._extensions:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: network "{network.name}" has no subnets, and in '
                 'this cloud Nova takes only ports with an address: add a '
                 'subnet; "fixed_ip: release" gives its addresses back once '
@@ -154,7 +154,7 @@ class _Resolver:
     def _volumes(self, role, where):
         disks = [disk for _, disk in plan.volumes(role)]
         if disks and not owned_resources.has_volumes(self._connection):
-            self.problems.append(
+            self._problems.append(
                 f'{where} has volumes, and this cloud has no block storage '
                 'service: remove "root_volume" and "disks"')
             return
@@ -166,13 +166,13 @@ class _Resolver:
 
     def _find_id(self, what, name, where):
         found = self._find(what, name, where)
-        self.resolved.ids[what, name] = found and found.id
+        self._resolved.ids[what, name] = found and found.id
 
     def _find(self, what, name, where):
         """Return what has a name or UUID; add a problem if nothing has."""
         found, problem = self._look_up(what, name)
         if problem:
-            self.problems.append(f'{where}: {problem}')
+            self._problems.append(f'{where}: {problem}')
         return found
 
     def _look_up(self, what, name):
@@ -205,21 +205,21 @@ class _Resolver:
         if image is not None:
             self._check_image(role, where, image, command)
         elif role.image is None:
-            self.problems[-1] += f'; make it with "{command}"'
+            self._problems[-1] += f'; make it with "{command}"'
         return image
 
     def _check_image(self, role, where, image, command):
         properties = image_properties(image)
         has = properties.get(HYPERVISOR_TYPE)
         if role.hypervisor_type and has != role.hypervisor_type:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" has {HYPERVISOR_TYPE}='
                 f'{has}, by which Nova chooses the hypervisor, and not '
                 f'{role.hypervisor_type}: use another image, or set it with '
                 f'"{command}"')
         firmware = images.firmware(properties)
         if role.kind == schema.BAREMETAL and firmware != role.boot_mode:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" makes servers that boot by '
                 f'{firmware} (hw_firmware_type), and not by {role.boot_mode}: '
                 'change "boot_mode" or "image"')
@@ -240,7 +240,7 @@ class _Resolver:
         if suitable:
             return min(suitable, key=lambda each: (
                 each.ram, each.vcpus, each.disk, each.id))
-        self.problems.append(
+        self._problems.append(
             f'{where}: no flavor has {wanted.vcpus} vcpus, {wanted.ram} MiB '
             f'of ram and {disk} GiB of disk; "openstack flavor list" shows '
             'those that there are')
@@ -251,11 +251,11 @@ class _Resolver:
         holder = ('"root_volume"' if role.root_volume
                   else f'flavor "{flavor.name}"')
         if (image.min_disk or 0) > size and (size or role.root_volume):
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" needs a disk of '
                 f'{image.min_disk} GiB, and {holder} has {size} GiB')
         if (image.min_ram or 0) > flavor.ram:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" needs {image.min_ram} MiB of '
                 f'memory, and flavor "{flavor.name}" has {flavor.ram} MiB')
 
@@ -267,6 +267,6 @@ class _Resolver:
 
     def _check_availability_zone(self, name, where):
         if name not in self._zones:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: availability zone "{name}" does not exist; there '
                 'are ' + (', '.join(sorted(self._zones)) or 'none'))

@@ -82,9 +82,9 @@ class Servers:
         return volume
 
     def _server(self, item, created):
-        role, place = item.role, item.key.split('.')[1:]
-        ports = [{'port': created[plan.key(plan.PORT, *place, number)].id}
-                 for number in range(len(role.nics))]
+        role = item.role
+        ports = [{'port': created[item.sibling(plan.PORT, place)].id}
+                 for place in range(len(role.nics))]
         access = (self._conductor.create(item, created)
                   if role.kind == schema.IRONIC else {})
         user_data = access.get('user_data') or (
@@ -103,23 +103,23 @@ class Servers:
             availability_zone=role.availability_zone, key_name=role.key_name,
             user_data=user_data,
             has_config_drive=role.config_drive or bool(access) or None,
-            **self._block_devices(role, place, created))
+            **self._block_devices(item, created))
         if ownership.access_id(server) != metadata.get(ownership.ACCESS):
             raise errors.EnvironmentsError(
                 f'Another command made server {server.name} ({server.id}) at '
                 'the same time, with other credentials: create again')
         return server
 
-    def _block_devices(self, role, place, created):
+    def _block_devices(self, item, created):
         """Return the attributes of a server that describe its disks."""
-        image_id = self._resolved.images[role.name].id
+        image_id = self._resolved.images[item.role.name].id
         mapping = [
             {'boot_index': 0 if name == 'root' else -1,
-             'uuid': created[plan.key(plan.VOLUME, *place, name)].id,
+             'uuid': created[item.sibling(plan.VOLUME, name)].id,
              'source_type': 'volume', 'destination_type': 'volume',
              'delete_on_termination': False}
-            for name, _ in plan.volumes(role)]
-        if role.root_volume:
+            for name, _ in plan.volumes(item.role)]
+        if item.role.root_volume:
             return {'block_device_mapping': mapping}
         if not mapping:
             return {'image_id': image_id}
