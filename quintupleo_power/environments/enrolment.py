@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enrolls servers as nodes of an Ironic."""
 
+import collections
 import dataclasses
 
 from quintupleo_power.environments import errors
@@ -21,16 +22,8 @@ _FIRST_DISKS = {'virtio': '/dev/vda', 'scsi': '/dev/sda', 'sata': '/dev/sda',
 # Linux shows as many characters of a virtio disk's serial number, which is
 # the volume's UUID.
 _SERIAL_LENGTH = 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """A node after enrolment: ENROLLED, COMPLETED or UNCHANGED."""
-
-    name: str
-    id: str
-    server: str
-    outcome: str
+# A node after enrolment; its outcome is ENROLLED, COMPLETED or UNCHANGED.
+Outcome = collections.namedtuple('Outcome', 'name id server outcome')
 
 
 @dataclasses.dataclass(frozen=True)
