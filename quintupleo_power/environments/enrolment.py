@@ -61,8 +61,9 @@ def describe(definition, bodies, resolved, cloud=None):
             continue
         found.nodes.append(node(
             bodies[item.key], cloud, _properties(item, bodies, resolved),
-            [_port(bodies[item.sibling(plan.PORT, place)], nic,
-                   networks[nic.network])
+            [port(bodies[item.sibling(plan.PORT, place)].mac_address,
+                  networks[nic.network].physical_network,
+                  pxe_enabled=nic.pxe)
              for place, nic in enumerate(item.role.nics)],
             item.role.resource_class))
         found.addresses.update(
@@ -81,6 +82,12 @@ def node(server, cloud, properties, ports, resource_class):
                 **({'quintupleo_cloud': cloud} if cloud else {})},
             'properties': properties, 'ports': ports,
             **({'resource_class': resource_class} if resource_class else {})}
+
+
+def port(address, physical_network, **others):
+    """Return a port of a node; the physical network may be None."""
+    return {'address': address, **others, **(
+        {'physical_network': physical_network} if physical_network else {})}
 
 
 def _properties(item, bodies, resolved):
@@ -108,13 +115,6 @@ def root_device(bus, volume_id=None):
     if volume_id and bus in (None, 'virtio'):
         return {'serial': volume_id[:_SERIAL_LENGTH]}
     return {'name': _FIRST_DISKS.get(bus, '/dev/vda')}
-
-
-def _port(body, nic, network):
-    port = {'address': body.mac_address, 'pxe_enabled': nic.pxe}
-    if network.physical_network:
-        port['physical_network'] = network.physical_network
-    return port
 
 
 def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):
