@@ -125,8 +125,12 @@ class _Resolver:
             self._check_size(role, where, flavor, image)
         if role.key_name:
             self._find('key pair', role.key_name, where)
-        if role.availability_zone:
-            self._check_availability_zone(role.availability_zone, where)
+        if (role.availability_zone
+                and role.availability_zone not in self._zones):
+            self._problems.append(
+                f'{where}: availability zone "{role.availability_zone}" does '
+                'not exist; there are '
+                + (', '.join(sorted(self._zones)) or 'none'))
         self._volumes(role, where)
         for nic in role.nics:
             self._check_addresses(nic, where)
@@ -264,9 +268,3 @@ class _Resolver:
         return {zone.name for zone in self._read_all(
             self._connection.compute.availability_zones)
             if (zone.state or {}).get('available', True)}
-
-    def _check_availability_zone(self, name, where):
-        if name not in self._zones:
-            self._problems.append(
-                f'{where}: availability zone "{name}" does not exist; there '
-                'are ' + (', '.join(sorted(self._zones)) or 'none'))

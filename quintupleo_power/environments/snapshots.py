@@ -111,7 +111,13 @@ class EnvironmentSnapshots:
             _STOPPED: len(servers), _SNAPSHOTS: len(servers),
             _STARTED: len(running)})
         try:
-            self._stop_and_take(environment, name, servers, running)
+            stopped = self._each(
+                servers, lambda each: self._operations.stop(each.id), _STOPPED)
+            self._each(servers, lambda each: self._take(
+                stopped[each], name, **{
+                    **ownership.metadata(environment, each.key),
+                    _SERVERS: str(len(servers)),
+                    _RAN: _YES if each in running else _NO}), _SNAPSHOTS)
         except BaseException:
             # The user's interrupt, too: a part of a snapshot is of no use.
             self.delete(environment, name)
@@ -131,15 +137,6 @@ class EnvironmentSnapshots:
             self._progress.note(f'Snapshot "{name}" is not complete and is '
                                 'removed first')
             self._remove(existing)
-
-    def _stop_and_take(self, environment, name, servers, running):
-        stopped = self._each(
-            servers, lambda each: self._operations.stop(each.id), _STOPPED)
-        self._each(servers, lambda each: self._take(
-            stopped[each], name, **{
-                **ownership.metadata(environment, each.key),
-                _SERVERS: str(len(servers)),
-                _RAN: _YES if each in running else _NO}), _SNAPSHOTS)
 
     def _take(self, server, name, **properties):
         """Create the snapshot of a server that was stopped before."""
