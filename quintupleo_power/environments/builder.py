@@ -41,7 +41,8 @@ class Builder:
                                         ironic_cloud)
         self._remover = remover.Remover(inventory)
         # Threads only get and set single keys, which needs no lock.
-        self._created = {}
+        self._created = {plan.key(plan.NETWORK, name): network
+                         for name, network in resolved.networks.items()}
 
     def build(self, resources, wait):
         """Create what is missing, or raise EnvironmentsError.

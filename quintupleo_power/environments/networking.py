@@ -28,7 +28,8 @@ class Networking:
     def create(self, item, created):
         """Create the resource of a :class:`plan.Item`, and return it.
 
-        :param created: dict of openstacksdk's resources by key.
+        :param created: dict of openstacksdk's resources by key, with the
+            networks that are not the environment's own.
         """
         return {
             plan.NETWORK: self._network, plan.SUBNET: self._subnet,
@@ -56,10 +57,7 @@ class Networking:
         return resource
 
     def _create_port(self, item, created, **attributes):
-        if item.network.existing is not None:
-            network = self._resolved.networks[item.network.name]
-        else:
-            network = created[plan.key(plan.NETWORK, item.network.name)]
+        network = created[plan.key(plan.NETWORK, item.network.name)]
         return self._create(item, self._neutron.create_port,
                             network_id=network.id, **attributes)
 
@@ -115,7 +113,7 @@ class Networking:
 
     def _subnet_ids(self, network, created):
         if network.existing is not None:
-            return self._resolved.networks[network.name].subnet_ids
+            return created[plan.key(plan.NETWORK, network.name)].subnet_ids
         return [created[plan.key(plan.SUBNET, network.name, number)].id
                 for number in range(len(network.subnets))]
 

@@ -64,22 +64,16 @@ class Servers:
 
     def wait_for_volume(self, volume):
         """Wait until a volume can be used, and return it."""
-        def is_done(volume):
-            return is_usable(volume) or volume.status.startswith('error')
-
-        volume = self._retrier.poll(
-            lambda: self._retrier.call(
+        found = self._poll(
+            'Volume', lambda: self._retrier.call(
                 self._connection.block_storage.get_volume, volume.id),
-            is_done, self._timeout)
-        title = f'Volume {volume.name} ({volume.id})'
-        if not is_done(volume):
-            raise self._timed_out(title, volume.status)
-        if not is_usable(volume):
+            lambda found: is_usable(found) or found.status.startswith('error'))
+        if not is_usable(found):
             raise errors.EnvironmentsError(
-                f'{title} is in state {volume.status}: "openstack volume '
-                'show" and the host cloud\'s operator know more; the next '
-                'create makes it again')
-        return volume
+                f'Volume {found.name} ({found.id}) is in state '
+                f'{found.status}: "openstack volume show" and the host '
+                "cloud's operator know more; the next create makes it again")
+        return found
 
     def _server(self, item, created):
         role = item.role
@@ -142,21 +136,15 @@ class Servers:
         self._wait(server.id, ('SHUTOFF',))
 
     def _wait(self, server_id, states):
-        def is_done(server):
-            return (server is None or server.status == 'ERROR'
-                    or server.status in states and not server.task_state)
-
         # The list of all servers has its own interval.
-        server = self._retrier.poll(lambda: self._list().get(server_id),
-                                    is_done, self._timeout, interval=0)
+        server = self._poll(
+            'Server', lambda: self._list().get(server_id), lambda found: (
+                found is None or found.status == 'ERROR'
+                or found.status in states and not found.task_state), 0)
         if server is None:
             raise errors.EnvironmentsError(
                 f'Server {server_id} was removed by somebody else; create '
                 'again')
-        if not is_done(server):
-            raise self._timed_out(
-                f'Server {server.name} ({server_id})',
-                f'{server.status} {server.task_state or ""}'.strip())
         if server.status == 'ERROR':
             fault = self._retrier.call(
                 self._nova.get_server, server_id).fault or {}
@@ -172,10 +160,15 @@ class Servers:
         return {server.id: server for server in self._retrier.read_all(
             self._nova.servers, tags=ownership.tag(self._name))}
 
-    def _timed_out(self, what, state):
-        return errors.EnvironmentsError(
-            f'{what} is still {state} after {self._timeout} s: look at it, '
-            'and create again with a longer --timeout')
+    def _poll(self, title, read, is_done, interval=None):
+        found = self._retrier.poll(read, is_done, self._timeout, interval)
+        if not is_done(found):
+            task = getattr(found, 'task_state', None)
+            raise errors.EnvironmentsError(
+                f'{title} {found.name} ({found.id}) is still {found.status}'
+                + (f' {task}' if task else '') + f' after {self._timeout} s: '
+                'look at it, and create again with a longer --timeout')
+        return found
 
 
 def is_usable(volume):
