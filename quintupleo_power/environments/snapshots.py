@@ -13,10 +13,10 @@ import time
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
-from quintupleo_power.environments import server_requests
 from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import errors as host_errors
 from quintupleo_power.host_cloud import instance_actions
+from quintupleo_power.host_cloud import server_requests
 from quintupleo_power.host_cloud import snapshots as server_snapshots
 from quintupleo_power import transitions
 
