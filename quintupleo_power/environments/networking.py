@@ -96,7 +96,13 @@ class Networking:
     def _interface(self, item, created):
         """Add a router to a network, where it is not part of it yet."""
         router = created[plan.key(plan.ROUTER, item.what.name)]
-        for subnet_id in self._subnet_ids(item.network, created):
+        network = item.network.name
+        subnet_ids = (
+            created[plan.key(plan.NETWORK, network)].subnet_ids
+            if item.network.existing is not None else
+            [created[plan.key(plan.SUBNET, network, number)].id
+             for number in range(len(item.network.subnets))])
+        for subnet_id in subnet_ids:
             find = functools.partial(self._find_interface, router.id,
                                      subnet_id)
             if find() is None:
@@ -111,12 +117,6 @@ class Networking:
             for address in port.fixed_ips or ()
             if address['subnet_id'] == subnet_id), None)
 
-    def _subnet_ids(self, network, created):
-        if network.existing is not None:
-            return created[plan.key(plan.NETWORK, network.name)].subnet_ids
-        return [created[plan.key(plan.SUBNET, network.name, number)].id
-                for number in range(len(network.subnets))]
-
     def _reserved_port(self, item, created):
         """Create a port without a server, such as a virtual IP."""
         address = item.what.address
@@ -127,16 +127,19 @@ class Networking:
 
     def _port(self, item, created):
         nic = item.what
-        # Nova takes a port without an address if none was requested.
-        is_without_address = (item.network.existing is None
-                              and not item.network.subnets)
+        fixed_ips = None
+        if nic.address:
+            _, _, number, _ = item.key.split('.')
+            address = ipaddress.ip_address(nic.address) + int(number)
+            fixed_ips = [{'ip_address': str(address)}]
+        elif item.network.existing is None and not item.network.subnets:
+            # Nova takes a port without an address if none was requested.
+            fixed_ips = []
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return self._create_port(
                     item, created, mac_address=_random_mac(nic.mac),
-                    fixed_ips=_fixed_ips(item) or (
-                        [] if is_without_address else None),
-                    extra_dhcp_opts=[
+                    fixed_ips=fixed_ips, extra_dhcp_opts=[
                         {'opt_name': name, 'opt_value': value}
                         for name, value in nic.dhcp_options.items()] or None,
                     is_port_security_enabled=nic.port_security,
@@ -191,14 +194,6 @@ def change_interface(neutron, verb, router_id, subnet_id):
     exceptions.raise_from_response(neutron.put(
         f'/routers/{router_id}/{verb}_router_interface',
         json={'subnet_id': subnet_id}))
-
-
-def _fixed_ips(item):
-    if not item.what.address:
-        return []
-    _, _, number, _ = item.key.split('.')
-    return [{'ip_address': str(
-        ipaddress.ip_address(item.what.address) + int(number))}]
 
 
 def _random_mac(prefix):

@@ -26,8 +26,8 @@ class Resolved:
     Flavors and images are by role.
 
     :ivar networks: networks that exist, by their name in the file.
-    :ivar ids: UUIDs of images of disks, external networks and security
-        groups, by ('image', 'network' or 'security group', name).
+    :ivar ids: UUIDs of all else, by (what it is, such as 'security group',
+        name).
     """
 
     flavors: dict = dataclasses.field(default_factory=dict)
@@ -98,23 +98,40 @@ class _Resolver:
                     'network', network.existing, f'network "{network.name}"')
         for role in self._definition.roles:
             self._role(role, f'role "{role.name}"')
-        for name, where in self._external_networks():
+        for what, name, where in self._names():
             if name is not None:
-                self._find_id('network', name, where)
+                found = self._find(what, name, where)
+                self._resolved.ids[what, name] = found and found.id
         if self._problems:
             raise errors.EnvironmentsError(
                 '\n'.join(dict.fromkeys(self._problems)))
         return self._resolved
 
-    def _external_networks(self):
-        """Yield the names of external networks, and what names them."""
+    def _names(self):
+        """Yield what the file names besides: what it is, its name, and where.
+
+        The name is None where there is none.
+        """
         for router in self._definition.routers:
-            yield router.external_network, f'router "{router.name}"'
+            yield 'network', router.external_network, f'router "{router.name}"'
         for each in (*self._definition.virtual_ips, *self._definition.ports):
-            yield each.floating_ip, f'"{each.name}"'
+            yield 'network', each.floating_ip, f'"{each.name}"'
         for role in self._definition.roles:
+            where = f'role "{role.name}"'
+            yield 'key pair', role.key_name, where
             for nic in role.nics:
-                yield nic.floating_ip, f'role "{role.name}"'
+                yield 'network', nic.floating_ip, where
+                for name in nic.security_groups:
+                    yield 'security group', name, where
+            if self._can_have_volumes(role):
+                for _, disk in plan.volumes(role):
+                    yield 'volume type', disk.type, where
+                for disk in role.disks:
+                    yield 'image', disk.image, where
+
+    def _can_have_volumes(self, role):
+        return plan.volumes(role) and owned_resources.has_volumes(
+            self._connection)
 
     def _role(self, role, where):
         flavor = self._flavor(role, where)
@@ -123,19 +140,18 @@ class _Resolver:
         self._resolved.images[role.name] = image
         if flavor and image:
             self._check_size(role, where, flavor, image)
-        if role.key_name:
-            self._find('key pair', role.key_name, where)
         if (role.availability_zone
                 and role.availability_zone not in self._zones):
             self._problems.append(
                 f'{where}: availability zone "{role.availability_zone}" does '
                 'not exist; there are '
                 + (', '.join(sorted(self._zones)) or 'none'))
-        self._volumes(role, where)
+        if plan.volumes(role) and not self._can_have_volumes(role):
+            self._problems.append(
+                f'{where} has volumes, and this cloud has no block storage '
+                'service: remove "root_volume" and "disks"')
         for nic in role.nics:
             self._check_addresses(nic, where)
-            for name in nic.security_groups:
-                self._find_id('security group', name, where)
 
     def _check_addresses(self, nic, where):
         """Refuse a port without an address where Nova does not take it."""
@@ -154,23 +170,6 @@ class _Resolver:
     def _extensions(self):
         return {each.alias for each in self._read_all(
             self._connection.network.extensions)}
-
-    def _volumes(self, role, where):
-        disks = [disk for _, disk in plan.volumes(role)]
-        if disks and not owned_resources.has_volumes(self._connection):
-            self._problems.append(
-                f'{where} has volumes, and this cloud has no block storage '
-                'service: remove "root_volume" and "disks"')
-            return
-        for disk in disks:
-            if disk.type:
-                self._find('volume type', disk.type, where)
-            if disk is not role.root_volume and disk.image:
-                self._find_id('image', disk.image, where)
-
-    def _find_id(self, what, name, where):
-        found = self._find(what, name, where)
-        self._resolved.ids[what, name] = found and found.id
 
     def _find(self, what, name, where):
         """Return what has a name or UUID; add a problem if nothing has."""
