@@ -193,25 +193,21 @@ class _Resolver:
         return found, None
 
     def _image(self, role, where):
-        if role.image is not None:
-            command = (f'openstack image set --property {HYPERVISOR_TYPE}='
-                       f'{role.hypervisor_type} {role.image}')
-        else:
+        image = self._find('image', role.image or default_image(role),
+                           where)
+        if image is not None:
+            self._check_image(role, where, image)
+        elif role.image is None:
             command = 'openstack quintupleo image create --iso <file>'
             if role.kind == schema.IRONIC:
                 command = ('tools/build-conductor-image" and "'
                            + command.replace('iso', 'conductor-image'))
             if role.hypervisor_type:
                 command += f' --hypervisor-type {role.hypervisor_type}'
-        image = self._find('image', role.image or default_image(role),
-                           where)
-        if image is not None:
-            self._check_image(role, where, image, command)
-        elif role.image is None:
             self._problems[-1] += f'; make it with "{command}"'
         return image
 
-    def _check_image(self, role, where, image, command):
+    def _check_image(self, role, where, image):
         properties = image_properties(image)
         has = properties.get(HYPERVISOR_TYPE)
         if role.hypervisor_type and has != role.hypervisor_type:
@@ -219,7 +215,8 @@ class _Resolver:
                 f'{where}: image "{image.name}" has {HYPERVISOR_TYPE}='
                 f'{has}, by which Nova chooses the hypervisor, and not '
                 f'{role.hypervisor_type}: use another image, or set it with '
-                f'"{command}"')
+                f'"openstack image set --property {HYPERVISOR_TYPE}='
+                f'{role.hypervisor_type} {image.name}"')
         firmware = images.firmware(properties)
         if role.kind == schema.BAREMETAL and firmware != role.boot_mode:
             self._problems.append(
