@@ -24,12 +24,9 @@ _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
 class Builder:
     """Builds one environment."""
 
-    def __init__(self, inventory, resolved, stored, progress, timeout,
-                 ironic_cloud):
-        """Use a project; wait so many seconds for one server or volume.
-
-        :param ironic_cloud: see :class:`conductor.Conductor`.
-        """
+    def __init__(self, inventory, resolved, stored, conductor, progress,
+                 timeout):
+        """Use a project; wait so many seconds for one server or volume."""
         self._nova = inventory.connection.compute
         self._neutron = inventory.connection.network
         self._retrier = inventory.retrier
@@ -37,8 +34,8 @@ class Builder:
         self._items = plan.items(stored.definition)
         self._networking = networking.Networking(inventory, resolved,
                                                  stored.name)
-        self._servers = servers.Servers(inventory, resolved, stored, timeout,
-                                        ironic_cloud)
+        self._servers = servers.Servers(inventory, resolved, stored, conductor,
+                                        timeout)
         self._remover = remover.Remover(inventory)
         # Threads only get and set single keys, which needs no lock.
         self._created = {plan.key(plan.NETWORK, name): network

@@ -161,8 +161,10 @@ class Environments:
     def _build(self, stored, resolved, wait, ironic_cloud=None):
         name = stored.name
         builder.Builder(
-            self._inventory, resolved, stored, self._progress, self._timeout,
-            ironic_cloud).build(self._inventory.read(name)[name], wait)
+            self._inventory, resolved, stored,
+            conductor.Conductor(self._inventory, stored, ironic_cloud),
+            self._progress, self._timeout
+        ).build(self._inventory.read(name)[name], wait)
         found = self.get(name)
         if wait and found.ironic:
             conductor.wait_ready(self._inventory, stored, found.ironic.id,

@@ -163,8 +163,7 @@ class Networking:
         return [{'ip_address': address} for address in addresses] or None
 
     def _subport(self, item, created):
-        _, role, number, place, _ = item.key.split('.')
-        parent = created[plan.key(plan.PORT, role, number, place)]
+        parent = created[plan.key(plan.PORT, *item.key.split('.')[1:-1])]
         # A guest sends from the same address in all VLANs.
         return self._create_port(item, created,
                                  mac_address=parent.mac_address)

@@ -6,7 +6,6 @@ import contextlib
 
 from openstack import exceptions
 
-from quintupleo_power.environments import conductor
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -21,11 +20,8 @@ class Servers:
     Waiting raises EnvironmentsError if what is waited for does not come.
     """
 
-    def __init__(self, inventory, resolved, stored, timeout, ironic_cloud):
-        """Use a project; wait so many seconds for one server or volume.
-
-        :param ironic_cloud: see :class:`conductor.Conductor`.
-        """
+    def __init__(self, inventory, resolved, stored, conductor, timeout):
+        """Use a project; wait so many seconds for one server or volume."""
         self._connection = inventory.connection
         self._nova = inventory.connection.compute
         self._retrier = inventory.retrier
@@ -34,7 +30,7 @@ class Servers:
         self._resolved = resolved
         self._name = stored.name
         self._user_data = stored.definition.user_data
-        self._conductor = conductor.Conductor(inventory, stored, ironic_cloud)
+        self._conductor = conductor
         # One list of servers serves all threads.
         self._list = shared_call.SharedCall(self._read_list,
                                             'quintupleo-servers')
@@ -52,10 +48,9 @@ class Servers:
 
     def _volume(self, item, created):
         disk, role = item.what, item.role
-        if disk is role.root_volume:
-            image_id = self._resolved.images[role.name].id
-        else:
-            image_id = self._resolved.ids.get(('image', disk.image))
+        image_id = (self._resolved.images[role.name].id
+                    if disk is role.root_volume
+                    else self._resolved.ids.get(('image', disk.image)))
         return self.wait_for_volume(self._inventory.create(
             self._name, item, self._connection.block_storage.create_volume,
             name=ownership.name(self._name, item.key), size=disk.size,

@@ -57,7 +57,9 @@ def _columns(found):
         'name': each.body.name, 'id': each.id,
         'role': each.key.split('.')[1], 'status': each.body.status,
         'addresses': _addresses(found, each)}
-        for each in found.all(plan.SERVER)]
+        for each in sorted(
+            found.all(plan.SERVER),
+            key=lambda each: common.natural_order(each.body.name))]
     ironic = found.ironic and found.ironic.body
     columns = {
         'name': found.name,
@@ -68,10 +70,7 @@ def _columns(found):
         'roles': format_columns.DictColumn(
             {role.name: f'{role.count} ({role.kind})'
              for role in found.definition.roles} if found.definition else {}),
-        'servers': common.LinesColumn(
-            sorted(servers,
-                   key=lambda each: common.natural_order(each['name'])),
-            '{name} {status} {id}'),
+        'servers': common.LinesColumn(servers, '{name} {status} {id}'),
         'networks': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.NETWORK)}),
         'virtual_ips': format_columns.DictColumn(
