@@ -78,6 +78,7 @@ class Builder:
 
     def _adopt(self, resources):
         """Take what exists, and remove what cannot be used or is too much."""
+        # Access images; others are of a command that ended before its server.
         in_use = set()
         for key, body in usable(resources).items():
             # There may have been more servers before.

@@ -3,6 +3,8 @@
 
 import base64
 import datetime
+import functools
+import io
 import ipaddress
 import json
 import pathlib
@@ -100,7 +102,8 @@ class Conductor:
         return self._inventory.retrier.create(
             remove, images.upload, connection,
             f'quintupleo-access-{self._name}', images.Content(
-                'raw', properties, json.dumps(api).encode()))
+                'raw', properties,
+                functools.partial(io.BytesIO, json.dumps(api).encode())))
 
     def _provision(self, item, created):
         """Return what the DHCP server has to know of its network."""

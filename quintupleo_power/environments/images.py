@@ -3,7 +3,7 @@
 
 import collections
 import contextlib
-import dataclasses
+import functools
 import hashlib
 import io
 
@@ -39,20 +39,8 @@ _UEFI_CDROM = {'hw_cdrom_bus': 'scsi', 'hw_scsi_model': 'virtio-scsi'}
 _COMPLETE = ('active', 'deactivated')
 # An image of a project; its outcome is 'made', 'unchanged' or 'replaced'.
 Made = collections.namedtuple('Made', 'name id boot_mode purpose outcome')
-
-
-@dataclasses.dataclass(frozen=True)
-class Content:
-    """What an image is made of: the data, or the file of a path."""
-
-    disk_format: str
-    properties: dict
-    data: bytes = b''
-    path: str | None = None
-
-    def open(self):
-        """Return a stream to read the data from."""
-        return open(self.path, 'rb') if self.path else io.BytesIO(self.data)
+# What an image is made of; the last one returns a stream of its data.
+Content = collections.namedtuple('Content', 'disk_format properties open')
 
 
 def _check_file(path, disk_format):
@@ -79,10 +67,12 @@ def content(purpose, boot_mode, path=None):
     properties = {**images.BOOT_MODE_PROPERTIES[boot_mode], **properties}
     if purpose != EMPTY:
         _check_file(path, disk_format)
-        return Content(disk_format, properties, path=path)
+        return Content(disk_format, properties,
+                       functools.partial(open, path, 'rb'))
     if boot_mode == images.UEFI:
         properties |= _UEFI_CDROM
-    return Content(disk_format, properties, bytes(images.EMPTY_SIZE))
+    return Content(disk_format, properties,
+                   functools.partial(io.BytesIO, bytes(images.EMPTY_SIZE)))
 
 
 def create_all(connection, options):
