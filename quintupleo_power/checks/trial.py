@@ -16,9 +16,9 @@ from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
-from quintupleo_power.environments import server_requests
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
+from quintupleo_power.host_cloud import server_requests
 from quintupleo_power import transitions
 
 SERVER, POWER = 'trial machine', 'power'

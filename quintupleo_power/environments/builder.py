@@ -6,7 +6,6 @@ import functools
 
 from openstack import exceptions
 
-from quintupleo_power.environments import conductor
 from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -25,12 +24,9 @@ _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
 class Builder:
     """Builds one environment."""
 
-    def __init__(self, inventory, resolved, stored, progress, timeout,
-                 ironic_cloud):
-        """Use a project; wait so many seconds for one server or volume.
-
-        :param ironic_cloud: see :class:`conductor.Conductor`.
-        """
+    def __init__(self, inventory, resolved, stored, conductor, progress,
+                 timeout):
+        """Use a project; wait so many seconds for one server or volume."""
         self._nova = inventory.connection.compute
         self._neutron = inventory.connection.network
         self._retrier = inventory.retrier
@@ -38,11 +34,12 @@ class Builder:
         self._items = plan.items(stored.definition)
         self._networking = networking.Networking(inventory, resolved,
                                                  stored.name)
-        self._servers = servers.Servers(inventory, resolved, stored, timeout)
-        self._conductor = conductor.Conductor(inventory, stored, ironic_cloud)
+        self._servers = servers.Servers(inventory, resolved, stored, conductor,
+                                        timeout)
         self._remover = remover.Remover(inventory)
         # Threads only get and set single keys, which needs no lock.
-        self._created = {}
+        self._created = {plan.key(plan.NETWORK, name): network
+                         for name, network in resolved.networks.items()}
 
     def build(self, resources, wait):
         """Create what is missing, or raise EnvironmentsError.
@@ -53,17 +50,16 @@ class Builder:
         self._adopt(resources)
         tasks = [task for item in self._items.values()
                  for task in self._tasks(item, wait)]
-        for key, server_id in _lost(self._items,
-                                    usable(resources).values()).items():
+        for key, server_id in _lost(self._items, self._created).items():
             # A trunk is made of a port that no server has yet.
             trunk = key.replace(plan.PORT, plan.TRUNK, 1)
             tasks.append(task_graph.Task(
                 plan.key(ATTACH, key), functools.partial(
                     self._attach, server_id, key), (key, trunk)))
         self._progress.begin('making', collections.Counter(
-            _title(task.name) for task in tasks))
-        task_graph.run(tasks, self._retrier.stop,
-                       lambda task: self._progress.done(_title(task.name)))
+            _TITLES[plan.kind(task.name)] for task in tasks))
+        task_graph.run(tasks, self._retrier.stop, lambda task:
+                       self._progress.done(_TITLES[plan.kind(task.name)]))
 
     def _tasks(self, item, wait):
         resource = self._created.get(item.key)
@@ -82,24 +78,27 @@ class Builder:
 
     def _adopt(self, resources):
         """Take what exists, and remove what cannot be used or is too much."""
-        found = usable(resources)
-        # There were more servers before.
-        surplus = [each for each in resources if each.key not in self._items]
-        broken = [each for each in resources if each.key in self._items
-                  and found.get(each.key) is not each]
-        for key in self._items.keys() & found.keys():
-            self._created[key] = found[key].body
-            if found[key].kind in _NEUTRON:
-                self._networking.tag(found[key].body)
+        # Access images; others are of a command that ended before its server.
+        in_use = set()
+        for key, body in usable(resources).items():
+            # There may have been more servers before.
+            if key in self._items:
+                self._created[key] = body
+                if plan.kind(key) in _NEUTRON:
+                    self._networking.tag(body)
+                elif plan.kind(key) == plan.SERVER:
+                    in_use.add(ownership.access_id(body))
+        removed = [each for each in resources if each.id not in in_use and
+                   each.body is not self._created.get(each.key)]
+        broken = sorted(each.key for each in removed
+                        if each.key in self._items)
         if broken:
-            names = ', '.join(sorted(each.key for each in broken))
-            self._progress.note(
-                f'To be removed, as it cannot be used: {names}')
-        self._remover.remove(surplus + broken, self._progress)
+            self._progress.note('To be removed, as it cannot be used: '
+                                + ', '.join(broken))
+        self._remover.remove(removed, self._progress)
 
     def _create(self, item):
         creator = (self._networking if item.kind in _NEUTRON
-                   else self._conductor if item.kind == plan.ACCESS
                    else self._servers)
         self._created[item.key] = creator.create(item, self._created)
 
@@ -117,12 +116,12 @@ class Builder:
 
     def _attach(self, server_id, key):
         resource_id = self._created[key].id
-        if plan.kind(key) == plan.VOLUME:
-            path, body = 'os-volume_attachments', {
-                'volumeAttachment': {'volumeId': resource_id}}
-        else:
-            path, body = 'os-interface', {
-                'interfaceAttachment': {'port_id': resource_id}}
+        path, body = {
+            plan.VOLUME: ('os-volume_attachments', {
+                'volumeAttachment': {'volumeId': resource_id}}),
+            plan.PORT: ('os-interface', {
+                'interfaceAttachment': {'port_id': resource_id}})
+        }[plan.kind(key)]
         # The parameters of openstacksdk's functions differ between releases.
         self._retrier.call(lambda: exceptions.raise_from_response(
             self._nova.post(f'/servers/{server_id}/{path}', json=body)))
@@ -136,36 +135,29 @@ class Builder:
                                self._created[key].id, fixed_ips=[])
 
 
-def _title(task_name):
-    return _TITLES[plan.kind(task_name)]
+def usable(resources):
+    """Return the first one that can be used of each key.
+
+    :returns: dict of openstacksdk's resources by key.
+    """
+    images = {each.id for each in resources if each.kind == plan.ACCESS}
+    found = {}
+    for each in resources:
+        if not _is_broken(each, images):
+            found.setdefault(each.key, each.body)
+    return found
 
 
-def _is_broken(resource):
-    """Return whether a resource never became usable."""
+def _is_broken(resource, images):
+    """Return whether a resource never became usable, or has lost its image.
+
+    With its access image a server has lost its application credential.
+    """
     state = (getattr(resource.body, 'status', None) or '').lower()
     if resource.kind == plan.SERVER:
-        return state == 'error' and not _is_made(resource.body)
+        return (state == 'error' and not _is_made(resource.body)
+                or ownership.access_id(resource.body) not in (None, *images))
     return resource.kind == plan.VOLUME and state.startswith('error')
-
-
-def usable(resources):
-    """Return the first usable resource of each key, as a dict.
-
-    A server with Ironic and its access image are of use together only: an
-    image that no server has is of a command that was interrupted, and a
-    server whose image is gone has lost its application credential with it.
-    """
-    found = {}
-    images = {each.id for each in resources if each.kind == plan.ACCESS}
-    for each in sorted(resources, key=lambda each: each.kind == plan.ACCESS):
-        server = found.get(each.key.replace(plan.ACCESS, plan.SERVER, 1))
-        if not (_is_broken(each)
-                or each.kind == plan.SERVER and ownership.access_id(
-                    each.body) not in (None, *images)
-                or each.kind == plan.ACCESS and not (
-                    server and ownership.access_id(server.body) == each.id)):
-            found.setdefault(each.key, each)
-    return found
 
 
 def missing(definition, resources):
@@ -181,22 +173,21 @@ def missing(definition, resources):
 def is_complete(definition, resources):
     """Return whether all of an environment exists, its servers completed."""
     return (not missing(definition, resources)
-            and not _lost(plan.items(definition), resources)
+            and not _lost(plan.items(definition), usable(resources))
             and all(_is_made(each.body) for each in resources
                     if each.kind == plan.SERVER))
 
 
-def _lost(items, resources):
+def _lost(items, found):
     """Return servers' UUIDs by the keys of ports and volumes they lost."""
-    bodies = {each.key: each.body for each in resources}
-    return {key: server.id for server in resources
-            if server.kind == plan.SERVER and server.key in items
-            and _is_made(server.body)
-            for key in items[server.key].after
+    return {key: found[item.key].id for item in items.values()
+            if item.kind == plan.SERVER and item.key in found
+            and _is_made(found[item.key])
+            for key in item.after
             if plan.kind(key) in (plan.PORT, plan.VOLUME)
             # A root disk cannot be attached to a server that exists.
             and not key.endswith('.root')
-            and not _is_attached(server.id, bodies.get(key))}
+            and not _is_attached(found[item.key].id, found.get(key))}
 
 
 def _is_made(server):

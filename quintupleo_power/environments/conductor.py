@@ -3,6 +3,8 @@
 
 import base64
 import datetime
+import functools
+import io
 import ipaddress
 import json
 import pathlib
@@ -48,10 +50,19 @@ class Conductor:
         self._cloud = cloud
 
     def create(self, item, created):
-        """Create an access image; return what its server is created with."""
+        """Create an access image; return what its server is created with.
+
+        :param item: the :class:`plan.Item` of the server.
+        :param created: see :meth:`networking.Networking.create`.
+        """
         cloud, cacert = _entry(
             self._cloud or self._inventory.connection.config)
-        addresses = _addresses(item, created)
+        # The one for users first.
+        addresses = [
+            *(created[key].floating_ip_address for key in item.after
+              if plan.kind(key) == plan.FLOATING_IP),
+            *(address for key in item.after if plan.kind(key) == plan.PORT
+              for address in _fixed_ips(created[key]))]
         certificate, key = _certificate(addresses)
         host = f'[{addresses[0]}]' if ':' in addresses[0] else addresses[0]
         api = {'url': f'https://{host}:{_PORT}', 'username': 'admin',
@@ -69,12 +80,13 @@ class Conductor:
             'user_data': _user_data(item.role.name, {
                 'environment': self._name, 'cloud': cloud, 'cacert': cacert,
                 'api': {**api, 'key': key},
-                'provision': self._provision(item.role, created),
+                'provision': self._provision(item, created),
                 'redfish': item.role.redfish})}
 
     def _create_image(self, item, api):
         connection = self._inventory.connection
-        properties = {**ownership.metadata(self._name, item.key),
+        key = item.sibling(plan.ACCESS)
+        properties = {**ownership.metadata(self._name, key),
                       ownership.ACCESS: 'yes',
                       'tags': [ownership.tag(self._name), ownership.ACCESS]}
         if self._cloud is None:
@@ -83,20 +95,21 @@ class Conductor:
 
         def remove():
             # One without content, after a response that was lost.
-            found = self._inventory.find(self._name, item)
+            found = self._inventory.find(self._name, key)
             if found:
                 connection.image.delete_image(found.id)
 
         return self._inventory.retrier.create(
             remove, images.upload, connection,
             f'quintupleo-access-{self._name}', images.Content(
-                'raw', properties, json.dumps(api).encode()))
+                'raw', properties,
+                functools.partial(io.BytesIO, json.dumps(api).encode())))
 
-    def _provision(self, role, created):
+    def _provision(self, item, created):
         """Return what the DHCP server has to know of its network."""
-        name = validation.provisioning_network(self._definition, role)
-        place = [nic.network for nic in role.nics].index(name)
-        port = created[plan.key(plan.PORT, role.name, 0, place)]
+        name = validation.provisioning_network(self._definition, item.role)
+        places = [nic.network for nic in item.role.nics]
+        port = created[item.sibling(plan.PORT, places.index(name))]
         network = next(each for each in self._definition.networks
                        if each.name == name)
         number, subnet = next(
@@ -110,7 +123,7 @@ class Conductor:
             'mac': port.mac_address,
             'gateway': created[plan.key(plan.SUBNET, name, number)].gateway_ip
                        if has_router else None,
-            'dns': subnet.dns, 'default_route': len(role.nics) == 1}
+            'dns': subnet.dns, 'default_route': len(places) == 1}
 
 
 def _entry(config):
@@ -126,14 +139,6 @@ def _entry(config):
     except (OSError, UnicodeDecodeError) as exc:
         raise errors.EnvironmentsError(
             f'The CA file of the host cloud cannot be read: {exc}')
-
-
-def _addresses(item, created):
-    """Return the addresses of a server, the one for users first."""
-    return [*(created[key].floating_ip_address for key in item.after
-              if plan.kind(key) == plan.FLOATING_IP),
-            *(address for key in item.after if plan.kind(key) == plan.PORT
-              for address in _fixed_ips(created[key]))]
 
 
 def _fixed_ips(port):

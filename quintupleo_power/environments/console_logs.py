@@ -31,11 +31,11 @@ class ConsoleLogs:
     :ivar names: the names of the servers.
     """
 
-    def __init__(self, connection, retrier, servers):
+    def __init__(self, inventory, servers):
         """Read those of a dict of openstacksdk's servers by name."""
         self.names = list(servers)
-        self._nova = connection.compute
-        self._retrier = retrier
+        self._nova = inventory.connection.compute
+        self._retrier = inventory.retrier
         self._servers = servers
         self._known = dict.fromkeys(servers, '')
         self._pool = futures.ThreadPoolExecutor(_THREADS)

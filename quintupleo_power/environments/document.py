@@ -93,16 +93,6 @@ class Document:
                     for number, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return loader.construct_object(node)
-        self._check_keys(node, where)
-        loader.flatten_mapping(node)
-        found = {}
-        for key, value in node.value:
-            inside = (*where, str(key.value))
-            found[inside[-1]] = self._convert(loader, value, inside, above)
-            self._lines[inside] = key.start_mark.line + 1
-        return found
-
-    def _check_keys(self, node, where):
         seen = set()
         for key, _ in node.value:
             line = key.start_mark.line + 1
@@ -112,6 +102,13 @@ class Document:
                 self._add(line, (*where, key.value), 'it is there twice')
             else:
                 seen.add(key.value)
+        loader.flatten_mapping(node)
+        found = {}
+        for key, value in node.value:
+            inside = (*where, str(key.value))
+            found[inside[-1]] = self._convert(loader, value, inside, above)
+            self._lines[inside] = key.start_mark.line + 1
+        return found
 
     def mistake(self, where, sentence):
         """Add a mistake in a place, the tuple of keys and numbers to it."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Enrolls servers as nodes of an Ironic."""
 
+import collections
 import dataclasses
 
 from quintupleo_power.environments import errors
@@ -21,16 +22,8 @@ _FIRST_DISKS = {'virtio': '/dev/vda', 'scsi': '/dev/sda', 'sata': '/dev/sda',
 # Linux shows as many characters of a virtio disk's serial number, which is
 # the volume's UUID.
 _SERIAL_LENGTH = 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """A node after enrolment: ENROLLED, COMPLETED or UNCHANGED."""
-
-    name: str
-    id: str
-    server: str
-    outcome: str
+# A node after enrolment; its outcome is ENROLLED, COMPLETED or UNCHANGED.
+Outcome = collections.namedtuple('Outcome', 'name id server outcome')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +41,14 @@ class Described:
     missing: list
 
 
-def describe(definition, resources, resolved, cloud=None):
+def describe(definition, bodies, resolved, cloud=None):
     """Return :class:`Described`.
 
+    :param bodies: dict of openstacksdk's resources by key.
     :param cloud: entry of the conductor's clouds.yaml for the host cloud;
         None for its [quintupleo] section.
     """
     networks = {each.name: each for each in definition.networks}
-    bodies = {each.key: each.body for each in resources}
     found = Described([], {}, [])
     for item in plan.items(definition).values():
         if item.kind != plan.SERVER or item.role.kind != schema.BAREMETAL:
@@ -66,23 +59,19 @@ def describe(definition, resources, resolved, cloud=None):
                 or bodies[item.key].status == 'BUILD'):
             found.missing.append(item.key)
             continue
-        found.nodes.append(_node(item, bodies, resolved, networks, cloud))
+        found.nodes.append(node(
+            bodies[item.key], cloud, _properties(item, bodies, resolved),
+            [port(bodies[item.sibling(plan.PORT, place)].mac_address,
+                  networks[nic.network].physical_network,
+                  pxe_enabled=nic.pxe)
+             for place, nic in enumerate(item.role.nics)],
+            item.role.resource_class))
         found.addresses.update(
             (bodies[key].mac_address, address['ip_address'])
             for key in needed if plan.kind(key) == plan.PORT
             for address in bodies[key].fixed_ips or ()
             if ':' not in address['ip_address'])
     return found
-
-
-def _node(item, bodies, resolved, networks, cloud):
-    role, number = item.role, item.key.split('.')[2]
-    ports = [_port(bodies[plan.key(plan.PORT, role.name, number, place)], nic,
-                   networks[nic.network])
-             for place, nic in enumerate(role.nics)]
-    return node(bodies[item.key], cloud,
-                _properties(role, number, bodies, resolved),
-                ports, role.resource_class)
 
 
 def node(server, cloud, properties, ports, resource_class):
@@ -95,11 +84,16 @@ def node(server, cloud, properties, ports, resource_class):
             **({'resource_class': resource_class} if resource_class else {})}
 
 
-def _properties(role, number, bodies, resolved):
-    flavor, image = resolved.flavors[role.name], resolved.images[role.name]
-    known = resolver.image_properties(image)
-    root = role.root_volume and bodies[
-        plan.key(plan.VOLUME, role.name, number, 'root')].id
+def port(address, physical_network, **others):
+    """Return a port of a node; the physical network may be None."""
+    return {'address': address, **others, **(
+        {'physical_network': physical_network} if physical_network else {})}
+
+
+def _properties(item, bodies, resolved):
+    role, flavor = item.role, resolved.flavors[item.role.name]
+    known = resolver.image_properties(resolved.images[role.name])
+    root = role.root_volume and bodies[item.sibling(plan.VOLUME, 'root')].id
     return {
         'cpus': flavor.vcpus,
         'memory_mb': flavor.ram,
@@ -121,13 +115,6 @@ def root_device(bus, volume_id=None):
     if volume_id and bus in (None, 'virtio'):
         return {'serial': volume_id[:_SERIAL_LENGTH]}
     return {'name': _FIRST_DISKS.get(bus, '/dev/vda')}
-
-
-def _port(body, nic, network):
-    port = {'address': body.mac_address, 'pxe_enabled': nic.pxe}
-    if network.physical_network:
-        port['physical_network'] = network.physical_network
-    return port
 
 
 def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):

@@ -75,8 +75,7 @@ class Preview:
         """Return the names of what would be created, as lists by title."""
         found = {}
         for item in self.missing:
-            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP,
-                                 plan.ACCESS):
+            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
                 found.setdefault(plan.TITLES[item.kind], []).append(
                     ownership.name(self.name, item.key))
         return found
@@ -101,7 +100,7 @@ class Environments:
         self._snapshot_timeout = snapshot_timeout
         self._retrier = retry.Retrier(concurrency)
         self._inventory = owned_resources.Inventory(connection, self._retrier)
-        self._store = store.EnvironmentStore(connection, self._retrier)
+        self._store = store.EnvironmentStore(self._inventory)
         self._remover = remover.Remover(self._inventory, removal_timeout)
 
     @errors.translated()
@@ -110,12 +109,9 @@ class Environments:
         self._require_same(self._store.get(name), wanted)
         return self._check(wanted, name)[0]
 
-    def _resolve(self, wanted):
-        return resolver.resolve(self._connection, self._retrier, wanted)
-
     def _check(self, wanted, name):
         """Return (the :class:`Preview`, :class:`resolver.Resolved`)."""
-        resolved = self._resolve(wanted)
+        resolved = resolver.resolve(self._inventory, wanted)
         missing = builder.missing(wanted, self._inventory.read(name)[name])
         costs = quota.compare(quota.needed(missing, resolved),
                               quota.read(self._connection, self._retrier))
@@ -165,8 +161,10 @@ class Environments:
     def _build(self, stored, resolved, wait, ironic_cloud=None):
         name = stored.name
         builder.Builder(
-            self._inventory, resolved, stored, self._progress, self._timeout,
-            ironic_cloud).build(self._inventory.read(name)[name], wait)
+            self._inventory, resolved, stored,
+            conductor.Conductor(self._inventory, stored, ironic_cloud),
+            self._progress, self._timeout
+        ).build(self._inventory.read(name)[name], wait)
         found = self.get(name)
         if wait and found.ironic:
             conductor.wait_ready(self._inventory, stored, found.ironic.id,
@@ -249,10 +247,9 @@ class Environments:
     @errors.translated()
     def console_logs(self, name):
         """Return the :class:`console_logs.ConsoleLogs` of the servers."""
-        return console_logs.ConsoleLogs(
-            self._connection, self._retrier, {
-                ownership.name(name, each.key): each.body
-                for each in self.get(name).all(plan.SERVER)})
+        return console_logs.ConsoleLogs(self._inventory, {
+            ownership.name(name, each.key): each.body
+            for each in self.get(name).all(plan.SERVER)})
 
     @errors.translated()
     def describe_nodes(self, name, host_cloud=None):
@@ -270,8 +267,8 @@ class Environments:
             roles=[role for role in wanted.roles
                    if role.kind == schema.BAREMETAL])
         return enrolment.describe(
-            wanted, builder.usable(self._inventory.read(name)[name]).values(),
-            self._resolve(wanted), host_cloud)
+            wanted, builder.usable(self._inventory.read(name)[name]),
+            resolver.resolve(self._inventory, wanted), host_cloud)
 
     @errors.translated()
     def describe_servers(self, references, **options):
@@ -298,16 +295,14 @@ class Environments:
     @errors.translated()
     def snapshot(self, name, snapshot):
         """Snapshot the disks of all servers, all or none."""
-        _, resources = self._require_complete(name)
-        self._snapshots.create(name, snapshot, _servers(resources))
+        self._snapshots.create(
+            name, snapshot, self._require_complete(name).all(plan.SERVER))
 
     @errors.translated()
     def restore(self, name, snapshot, start=False):
         """Restore the disks of all servers; start those that ran, or none."""
-        self._store.require(name)
-        resources = self._inventory.read(name)[name]
-        self._snapshots.restore(name, snapshot, _servers(resources),
-                                start)
+        self._snapshots.restore(
+            name, snapshot, self.get(name).all(plan.SERVER), start)
 
     @errors.translated()
     def list_snapshots(self, name=None):
@@ -326,16 +321,10 @@ class Environments:
             self._snapshot_timeout)
 
     def _require_complete(self, name):
-        """Return (stored environment, resources) of a complete one."""
-        stored = self._store.require(name)
-        resources = self._inventory.read(name)[name]
-        if not builder.is_complete(stored.definition, resources):
+        found = self.get(name)
+        if found.status != COMPLETE:
             raise errors.EnvironmentsError(
                 f'Environment "{name}" is not complete: "openstack '
                 'quintupleo environment create --wait" with its file '
                 'completes it')
-        return stored, resources
-
-
-def _servers(resources):
-    return [each for each in resources if each.kind == plan.SERVER]
+        return found

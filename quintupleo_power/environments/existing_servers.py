@@ -50,13 +50,15 @@ def describe(host, references, cloud=None, resource_class=None,
         in set(wanted) - networks - set(names.values())]
     if problems:
         raise errors.EnvironmentsError('\n'.join(dict.fromkeys(problems)))
-    return ([enrolment.node(server, cloud,
-                            _properties(host, server, capabilities or {}),
-                            [_port(card, wanted, names) for card in cards],
-                            resource_class)
-             for server, cards in found.values()],
-            [_warning(server, card) for server, cards in found.values()
-             for card in cards if ports.is_ignored(card.mac)])
+    physical = {network: wanted.get(network) or wanted.get(names.get(network))
+                for network in networks}
+    return ([enrolment.node(
+        server, cloud, _properties(host, server, capabilities or {}),
+        [enrolment.port(card.mac, physical[card.network_id])
+         for card in cards], resource_class)
+        for server, cards in found.values()],
+        [_warning(server, card) for server, cards in found.values()
+         for card in cards if ports.is_ignored(card.mac)])
 
 
 def _cards(host, server):
@@ -103,13 +105,6 @@ def _root_device(host, server):
     if len(server.volume_ids) == 1:
         return enrolment.root_device(bus, server.volume_ids[0])
     return None
-
-
-def _port(card, physical_networks, names):
-    found = (physical_networks.get(card.network_id)
-             or physical_networks.get(names.get(card.network_id)))
-    return {'address': card.mac,
-            **({'physical_network': found} if found else {})}
 
 
 def _warning(server, card):

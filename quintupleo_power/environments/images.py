@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates the images that a project of a host cloud needs."""
 
+import collections
 import contextlib
-import dataclasses
+import functools
 import hashlib
 import io
 
@@ -18,48 +19,32 @@ EMPTY = 'empty'
 NETWORK_FIRST = 'network-first'
 CONDUCTOR = 'conductor'
 
-# What a file is, its magic number, where that is, and what makes the file.
-_ISO = 'an ISO 9660 image', b'CD001', 32769, 'tools/build-ipxe-image'
-_QCOW2 = 'a qcow2 image', b'QFI\xfb', 0, 'tools/build-conductor-image'
+# By purpose: the format, and the properties beside those of a boot mode.
+_FORMS = {
+    RESCUE: ('iso', {'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata'}),
+    EMPTY: ('raw', images.POWER_CUT),
+    NETWORK_FIRST: ('iso', dict([images.NETWORK_FIRST], **images.POWER_CUT)),
+    CONDUCTOR: ('qcow2', {})}
+# By format: what the file is, its magic number, where that is, and what makes
+# the file.
+_FILES = {
+    'iso': ('an ISO 9660 image', b'CD001', 32769, 'tools/build-ipxe-image'),
+    'qcow2': ('a qcow2 image', b'QFI\xfb', 0, 'tools/build-conductor-image')}
 # Bytes of a file that are read at once.
 _BLOCK = 1024 * 1024
 # The bus of Nova's config drive. On q35 it would be SATA, for which kernels
 # that are made for clouds, such as Debian's, have no driver.
-_CDROM_PROPERTIES = {
-    images.BIOS: {},
-    images.UEFI: {'hw_cdrom_bus': 'scsi', 'hw_scsi_model': 'virtio-scsi'},
-}
-
+_UEFI_CDROM = {'hw_cdrom_bus': 'scsi', 'hw_scsi_model': 'virtio-scsi'}
 # In other states an image has no content: an interrupted command left it.
 _COMPLETE = ('active', 'deactivated')
+# An image of a project; its outcome is 'made', 'unchanged' or 'replaced'.
+Made = collections.namedtuple('Made', 'name id boot_mode purpose outcome')
+# What an image is made of; the last one returns a stream of its data.
+Content = collections.namedtuple('Content', 'disk_format properties open')
 
 
-@dataclasses.dataclass(frozen=True)
-class Made:
-    """An image, whose outcome is 'made', 'unchanged' or 'replaced'."""
-
-    name: str
-    id: str
-    boot_mode: str
-    purpose: str
-    outcome: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Content:
-    """What an image is made of: the data, or the file of a path."""
-
-    disk_format: str
-    properties: dict
-    data: bytes = b''
-    path: str | None = None
-
-    def open(self):
-        """Return a stream to read the data from."""
-        return open(self.path, 'rb') if self.path else io.BytesIO(self.data)
-
-
-def _check_file(path, what, magic, offset, tool):
+def _check_file(path, disk_format):
+    what, magic, offset, tool = _FILES[disk_format]
     try:
         with open(path, 'rb') as source:
             source.seek(offset)
@@ -78,20 +63,16 @@ def content(purpose, boot_mode, path=None):
 
     :raises: EnvironmentsError if the file is missing or of another format.
     """
-    properties = dict(images.BOOT_MODE_PROPERTIES[boot_mode])
-    if purpose == CONDUCTOR:
-        _check_file(path, *_QCOW2)
-        return Content('qcow2', properties, path=path)
-    if purpose == EMPTY:
-        return Content('raw', {**images.POWER_CUT, **properties,
-                               **_CDROM_PROPERTIES[boot_mode]},
-                       bytes(images.EMPTY_SIZE))
-    if purpose == RESCUE:
-        properties |= {'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata'}
-    else:
-        properties |= {**dict([images.NETWORK_FIRST]), **images.POWER_CUT}
-    _check_file(path, *_ISO)
-    return Content('iso', properties, path=path)
+    disk_format, properties = _FORMS[purpose]
+    properties = {**images.BOOT_MODE_PROPERTIES[boot_mode], **properties}
+    if purpose != EMPTY:
+        _check_file(path, disk_format)
+        return Content(disk_format, properties,
+                       functools.partial(open, path, 'rb'))
+    if boot_mode == images.UEFI:
+        properties |= _UEFI_CDROM
+    return Content(disk_format, properties,
+                   functools.partial(io.BytesIO, bytes(images.EMPTY_SIZE)))
 
 
 def create_all(connection, options):

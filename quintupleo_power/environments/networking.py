@@ -28,7 +28,8 @@ class Networking:
     def create(self, item, created):
         """Create the resource of a :class:`plan.Item`, and return it.
 
-        :param created: dict of openstacksdk's resources by key.
+        :param created: dict of openstacksdk's resources by key, with the
+            networks that are not the environment's own.
         """
         return {
             plan.NETWORK: self._network, plan.SUBNET: self._subnet,
@@ -56,10 +57,7 @@ class Networking:
         return resource
 
     def _create_port(self, item, created, **attributes):
-        if item.network.existing is not None:
-            network = self._resolved.networks[item.network.name]
-        else:
-            network = created[plan.key(plan.NETWORK, item.network.name)]
+        network = created[plan.key(plan.NETWORK, item.network.name)]
         return self._create(item, self._neutron.create_port,
                             network_id=network.id, **attributes)
 
@@ -98,7 +96,13 @@ class Networking:
     def _interface(self, item, created):
         """Add a router to a network, where it is not part of it yet."""
         router = created[plan.key(plan.ROUTER, item.what.name)]
-        for subnet_id in self._subnet_ids(item.network, created):
+        network = item.network.name
+        subnet_ids = (
+            created[plan.key(plan.NETWORK, network)].subnet_ids
+            if item.network.existing is not None else
+            [created[plan.key(plan.SUBNET, network, number)].id
+             for number in range(len(item.network.subnets))])
+        for subnet_id in subnet_ids:
             find = functools.partial(self._find_interface, router.id,
                                      subnet_id)
             if find() is None:
@@ -113,12 +117,6 @@ class Networking:
             for address in port.fixed_ips or ()
             if address['subnet_id'] == subnet_id), None)
 
-    def _subnet_ids(self, network, created):
-        if network.existing is not None:
-            return self._resolved.networks[network.name].subnet_ids
-        return [created[plan.key(plan.SUBNET, network.name, number)].id
-                for number in range(len(network.subnets))]
-
     def _reserved_port(self, item, created):
         """Create a port without a server, such as a virtual IP."""
         address = item.what.address
@@ -129,16 +127,19 @@ class Networking:
 
     def _port(self, item, created):
         nic = item.what
-        # Nova takes a port without an address if none was requested.
-        is_without_address = (item.network.existing is None
-                              and not item.network.subnets)
+        fixed_ips = None
+        if nic.address:
+            _, _, number, _ = item.key.split('.')
+            address = ipaddress.ip_address(nic.address) + int(number)
+            fixed_ips = [{'ip_address': str(address)}]
+        elif item.network.existing is None and not item.network.subnets:
+            # Nova takes a port without an address if none was requested.
+            fixed_ips = []
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return self._create_port(
                     item, created, mac_address=_random_mac(nic.mac),
-                    fixed_ips=_fixed_ips(item) or (
-                        [] if is_without_address else None),
-                    extra_dhcp_opts=[
+                    fixed_ips=fixed_ips, extra_dhcp_opts=[
                         {'opt_name': name, 'opt_value': value}
                         for name, value in nic.dhcp_options.items()] or None,
                     is_port_security_enabled=nic.port_security,
@@ -162,24 +163,21 @@ class Networking:
         return [{'ip_address': address} for address in addresses] or None
 
     def _subport(self, item, created):
-        _, role, number, place, _ = item.key.split('.')
-        parent = created[plan.key(plan.PORT, role, number, place)]
+        parent = created[plan.key(plan.PORT, *item.key.split('.')[1:-1])]
         # A guest sends from the same address in all VLANs.
         return self._create_port(item, created,
                                  mac_address=parent.mac_address)
 
     def _trunk(self, item, created):
-        _, *place = item.key.split('.')
-        parent = plan.key(plan.PORT, *place)
         return self._create(
             item, self._neutron.create_trunk,
-            port_id=created[parent].id,
+            port_id=created[item.sibling(plan.PORT)].id,
             sub_ports=[{
-                'port_id': created[plan.key(
-                    plan.SUBPORT, *place, subport.segmentation_id)].id,
+                'port_id': created[item.sibling(
+                    plan.SUBPORT, each.segmentation_id)].id,
                 'segmentation_type': 'vlan',
-                'segmentation_id': subport.segmentation_id}
-                for subport in item.what.trunk])
+                'segmentation_id': each.segmentation_id}
+                for each in item.what.trunk])
 
     def _floating_ip(self, item, created):
         port = created[item.key.partition('.')[2]]
@@ -195,14 +193,6 @@ def change_interface(neutron, verb, router_id, subnet_id):
     exceptions.raise_from_response(neutron.put(
         f'/routers/{router_id}/{verb}_router_interface',
         json={'subnet_id': subnet_id}))
-
-
-def _fixed_ips(item):
-    if not item.what.address:
-        return []
-    _, _, number, _ = item.key.split('.')
-    return [{'ip_address': str(
-        ipaddress.ip_address(item.what.address) + int(number))}]
 
 
 def _random_mac(prefix):

@@ -70,16 +70,16 @@ class Inventory:
         :param attributes: those that are None are left out.
         """
         return self.retrier.create(
-            lambda: self.find(environment, item), function, **{
+            lambda: self.find(environment, item.key), function, **{
                 name: value for name, value in attributes.items()
                 if value is not None})
 
-    def find(self, environment, item):
-        """Return the resource of a :class:`plan.Item`, or None."""
+    def find(self, environment, key):
+        """Return the resource of a key, or None."""
         readers = self._readers(environment)
-        reader = readers.get(item.kind, readers[plan.PORT])
+        reader = readers.get(plan.kind(key), readers[plan.PORT])
         return next((body for owner, body in self.retrier.call(reader)
-                     if owner == (environment, item.key)), None)
+                     if owner == (environment, key)), None)
 
     def _readers(self, environment):
         """Return functions that list (owner and key, resource), by kind."""
@@ -105,7 +105,7 @@ class Inventory:
             return []
 
     def _groups(self):
-        return [(ownership.parse_group_name(group.name), group)
+        return [(ownership.parse_description(group.name), group)
                 for group in self.connection.compute.server_groups()
                 if group.project_id in (None, self._project)]
 

@@ -17,9 +17,8 @@ MADE = 'quintupleo_made'
 # The UUID of the access image, in the metadata of the server with Ironic.
 ACCESS = 'quintupleo_access'
 
-_DESCRIPTION = re.compile(r'quintupleo environment (?P<environment>\S+): '
-                          r'(?P<key>\S+)')
-_GROUP = re.compile(r'quintupleo:(?P<environment>[^:]+):(?P<key>.+)')
+# Of a description in Neutron, and of the name of a server group.
+_OWNER = re.compile(r'quintupleo(?: environment |:)([^\s:]+): ?(\S+)')
 
 
 def tag(environment):
@@ -59,15 +58,6 @@ def parse_metadata(found):
 
 
 def parse_description(found):
-    """Return (environment, key) of a description in Neutron, or None."""
-    return _parse(_DESCRIPTION, found)
-
-
-def parse_group_name(found):
-    """Return (environment, key) of the name of a server group, or None."""
-    return _parse(_GROUP, found)
-
-
-def _parse(pattern, text):
-    match = pattern.fullmatch(text or '')
-    return match and (match['environment'], match['key'])
+    """Return (environment, key) of a description or group name, or None."""
+    match = _OWNER.fullmatch(found or '')
+    return match and match.groups()

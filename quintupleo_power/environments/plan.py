@@ -5,6 +5,7 @@ import dataclasses
 
 from quintupleo_power.environments import schema
 
+# An access image is no item: it is made with the server with Ironic.
 (NETWORK, SUBNET, ROUTER, INTERFACE, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP,
  VOLUME, ACCESS, SERVER, FLOATING_IP) = KINDS = (
      'network', 'subnet', 'router', 'interface', 'vip', 'port', 'subport',
@@ -39,6 +40,10 @@ class Item:
     def kind(self):
         """One of :data:`KINDS`."""
         return kind(self.key)
+
+    def sibling(self, sibling_kind, *parts):
+        """Return the key of another kind in the same place."""
+        return key(sibling_kind, *self.key.split('.')[1:], *parts)
 
 
 def kind(key):
@@ -141,10 +146,7 @@ class _Plan:
         if role.kind == schema.IRONIC:
             # They are in the certificate that it gets.
             yield from floating_ips
-            access_key = key(ACCESS, role.name, number)
-            yield Item(access_key, role, (
-                *needed, *(each.key for each in floating_ips)), role)
-            needed.append(access_key)
+            needed += [each.key for each in floating_ips]
         yield Item(server_key, role, tuple(needed), role)
         if role.kind != schema.IRONIC:
             for item in floating_ips:

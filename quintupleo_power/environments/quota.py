@@ -2,17 +2,28 @@
 """What an environment needs of the project's quota, and what is left of it."""
 
 import collections
+import contextlib
 import dataclasses
 
 from openstack import exceptions
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
 
 _NEUTRON = {'networks': 'network', 'subnets': 'subnet', 'ports': 'port',
             'routers': 'router', 'floating IPs': 'floatingip',
             'trunks': 'trunk'}
+# openstacksdk's names of what is used, and of the limit, by service.
+_ABSOLUTE = {
+    'compute': {
+        'servers': ('instances_used', 'instances'),
+        'vcpus': ('total_cores_used', 'total_cores'),
+        'ram (MiB)': ('total_ram_used', 'total_ram'),
+        'server groups': ('server_groups_used', 'server_groups')},
+    'block_storage': {
+        'volumes': ('total_volumes_used', 'max_total_volumes'),
+        'volume storage (GiB)': ('total_gigabytes_used',
+                                 'max_total_volume_gigabytes')}}
 # Kinds that count as something else than their title.
 _COUNTED_AS = {plan.INTERFACE: 'ports', plan.VIRTUAL_IP: 'ports',
                plan.SUBPORT: 'ports'}
@@ -43,8 +54,6 @@ def needed(missing, resolved):
     """Return what items need, as a dict of numbers by name."""
     total = collections.Counter()
     for item in missing:
-        if item.kind == plan.ACCESS:
-            continue
         total[_COUNTED_AS.get(item.kind, plan.TITLES[item.kind])] += 1
         if item.kind == plan.SERVER:
             flavor = resolved.flavors[item.role.name]
@@ -61,12 +70,11 @@ def needed(missing, resolved):
 def read(connection, retrier):
     """Return (used, limit or None) by name, as far as the cloud shows it."""
     known = {}
-    for reader in (_compute, _network, _volumes):
-        try:
-            known.update(retrier.call(reader, connection))
-        except errors.CLOUD_ERRORS:
-            # Policies may hide it; the cloud then refuses what exceeds it.
-            continue
+    for reader, *args in (*((_absolute, service) for service in _ABSOLUTE),
+                          (_network,)):
+        # Policies may hide it; the cloud then refuses what exceeds it.
+        with contextlib.suppress(*errors.CLOUD_ERRORS):
+            known.update(retrier.call(reader, connection, *args))
     return known
 
 
@@ -87,19 +95,10 @@ def require(found):
              "cloud's operator for a larger quota."]))
 
 
-def _compute(connection):
-    return _absolute(connection.compute, {
-        'servers': ('instances_used', 'instances'),
-        'vcpus': ('total_cores_used', 'total_cores'),
-        'ram (MiB)': ('total_ram_used', 'total_ram'),
-        'server groups': ('server_groups_used', 'server_groups')})
-
-
-def _absolute(service, names):
-    """Return (used, limit) of a service by what they are of."""
-    limits = service.get_limits().absolute
+def _absolute(connection, service):
+    limits = getattr(connection, service).get_limits().absolute
     return {what: (getattr(limits, used), _limit(getattr(limits, limit)))
-            for what, (used, limit) in names.items()}
+            for what, (used, limit) in _ABSOLUTE[service].items()}
 
 
 def _network(connection):
@@ -109,15 +108,6 @@ def _network(connection):
     found = response.json()['quota']
     return {what: (found[name]['used'], _limit(found[name]['limit']))
             for what, name in _NEUTRON.items() if name in found}
-
-
-def _volumes(connection):
-    if not owned_resources.has_volumes(connection):
-        return {}
-    return _absolute(connection.block_storage, {
-        'volumes': ('total_volumes_used', 'max_total_volumes'),
-        'volume storage (GiB)': ('total_gigabytes_used',
-                                 'max_total_volume_gigabytes')})
 
 
 def _limit(number):

@@ -16,16 +16,11 @@ from quintupleo_power.environments import task_graph
 _STEPS = ((plan.FLOATING_IP, plan.SERVER), (plan.TRUNK, plan.ACCESS),
           (plan.PORT, plan.SUBPORT, plan.VIRTUAL_IP, plan.VOLUME, plan.GROUP),
           (plan.ROUTER,), (plan.SUBNET,), (plan.NETWORK,))
-# openstacksdk's services and names; what is not here is a port of Neutron.
-_NAMES = {plan.FLOATING_IP: ('network', 'ip'),
-          plan.TRUNK: ('network', 'trunk'),
-          plan.ROUTER: ('network', 'router'),
-          plan.SUBNET: ('network', 'subnet'),
-          plan.NETWORK: ('network', 'network'),
-          plan.GROUP: ('compute', 'server_group'),
-          plan.SERVER: ('compute', 'server'),
-          plan.VOLUME: ('block_storage', 'volume'),
-          plan.ACCESS: ('image', 'image')}
+# openstacksdk's services and names, where they are not Neutron and the kind.
+_SERVICES = {plan.GROUP: 'compute', plan.SERVER: 'compute',
+             plan.VOLUME: 'block_storage', plan.ACCESS: 'image'}
+_NOUNS = {plan.FLOATING_IP: 'ip', plan.GROUP: 'server_group',
+          plan.ACCESS: 'image', plan.VIRTUAL_IP: 'port', plan.SUBPORT: 'port'}
 # States of servers that are no longer there, beside that of none at all.
 _GONE = (None, 'DELETED', 'SOFT_DELETED')
 # The owners of ports by which a router joins a network, distributed or not.
@@ -93,15 +88,14 @@ class Remover:
                                resource.id)
 
     def _function(self, verb, kind):
-        service, noun = _NAMES.get(kind, ('network', 'port'))
-        return getattr(getattr(self._connection, service), f'{verb}_{noun}')
+        return getattr(
+            getattr(self._connection, _SERVICES.get(kind, 'network')),
+            f'{verb}_{_NOUNS.get(kind, kind)}')
 
     def _wait_deleted(self, get, resource_id):
         def status():
-            try:
+            with contextlib.suppress(exceptions.NotFoundException):
                 return self._retrier.call(get, resource_id).status
-            except exceptions.NotFoundException:
-                return None
 
         found = self._retrier.poll(status, _GONE.__contains__, self._timeout)
         if found not in _GONE:

@@ -26,8 +26,8 @@ class Resolved:
     Flavors and images are by role.
 
     :ivar networks: networks that exist, by their name in the file.
-    :ivar ids: UUIDs of images of disks, external networks and security
-        groups, by ('image', 'network' or 'security group', name).
+    :ivar ids: UUIDs of all else, by (what it is, such as 'security group',
+        name).
     """
 
     flavors: dict = dataclasses.field(default_factory=dict)
@@ -59,17 +59,12 @@ def image_properties(image):
             **(known.get('properties') or {})}
 
 
-def resolve(connection, retrier, definition):
+def resolve(inventory, definition):
     """Return the :class:`Resolved` of a definition.
 
     :raises: EnvironmentsError with a line for each thing that does not fit.
     """
-    resolver = _Resolver(connection, retrier, definition)
-    resolver.run()
-    if resolver.problems:
-        raise errors.EnvironmentsError(
-            '\n'.join(dict.fromkeys(resolver.problems)))
-    return resolver.resolved
+    return _Resolver(inventory, definition).run()
 
 
 # By what it is: service, function and the command that lists them.
@@ -86,11 +81,12 @@ _FINDERS = {
 
 
 class _Resolver:
-    def __init__(self, connection, retrier, definition):
-        self.problems = []
-        self.resolved = Resolved()
-        self._connection = connection
-        self._call, self._read_all = retrier.call, retrier.read_all
+    def __init__(self, inventory, definition):
+        self._problems = []
+        self._resolved = Resolved()
+        self._connection = inventory.connection
+        self._call = inventory.retrier.call
+        self._read_all = inventory.retrier.read_all
         self._definition = definition
         # Many roles may name the same.
         self._look_up = functools.cache(self._look_up)
@@ -98,40 +94,64 @@ class _Resolver:
     def run(self):
         for network in self._definition.networks:
             if network.existing is not None:
-                self.resolved.networks[network.name] = self._find(
+                self._resolved.networks[network.name] = self._find(
                     'network', network.existing, f'network "{network.name}"')
         for role in self._definition.roles:
             self._role(role, f'role "{role.name}"')
-        for name, where in self._external_networks():
+        for what, name, where in self._names():
             if name is not None:
-                self._find_id('network', name, where)
+                found = self._find(what, name, where)
+                self._resolved.ids[what, name] = found and found.id
+        if self._problems:
+            raise errors.EnvironmentsError(
+                '\n'.join(dict.fromkeys(self._problems)))
+        return self._resolved
 
-    def _external_networks(self):
-        """Yield the names of external networks, and what names them."""
+    def _names(self):
+        """Yield what the file names besides: what it is, its name, and where.
+
+        The name is None where there is none.
+        """
         for router in self._definition.routers:
-            yield router.external_network, f'router "{router.name}"'
+            yield 'network', router.external_network, f'router "{router.name}"'
         for each in (*self._definition.virtual_ips, *self._definition.ports):
-            yield each.floating_ip, f'"{each.name}"'
+            yield 'network', each.floating_ip, f'"{each.name}"'
         for role in self._definition.roles:
+            where = f'role "{role.name}"'
+            yield 'key pair', role.key_name, where
             for nic in role.nics:
-                yield nic.floating_ip, f'role "{role.name}"'
+                yield 'network', nic.floating_ip, where
+                for name in nic.security_groups:
+                    yield 'security group', name, where
+            if self._can_have_volumes(role):
+                for _, disk in plan.volumes(role):
+                    yield 'volume type', disk.type, where
+                for disk in role.disks:
+                    yield 'image', disk.image, where
+
+    def _can_have_volumes(self, role):
+        return plan.volumes(role) and owned_resources.has_volumes(
+            self._connection)
 
     def _role(self, role, where):
         flavor = self._flavor(role, where)
         image = self._image(role, where)
-        self.resolved.flavors[role.name] = flavor
-        self.resolved.images[role.name] = image
+        self._resolved.flavors[role.name] = flavor
+        self._resolved.images[role.name] = image
         if flavor and image:
             self._check_size(role, where, flavor, image)
-        if role.key_name:
-            self._find('key pair', role.key_name, where)
-        if role.availability_zone:
-            self._check_availability_zone(role.availability_zone, where)
-        self._volumes(role, where)
+        if (role.availability_zone
+                and role.availability_zone not in self._zones):
+            self._problems.append(
+                f'{where}: availability zone "{role.availability_zone}" does '
+                'not exist; there are '
+                + (', '.join(sorted(self._zones)) or 'none'))
+        if plan.volumes(role) and not self._can_have_volumes(role):
+            self._problems.append(
+                f'{where} has volumes, and this cloud has no block storage '
+                'service: remove "root_volume" and "disks"')
         for nic in role.nics:
             self._check_addresses(nic, where)
-            for name in nic.security_groups:
-                self._find_id('security group', name, where)
 
     def _check_addresses(self, nic, where):
         """Refuse a port without an address where Nova does not take it."""
@@ -140,7 +160,7 @@ class _Resolver:
         if network.existing is not None or network.subnets:
             return
         if _WITHOUT_ADDRESS not in self._extensions:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: network "{network.name}" has no subnets, and in '
                 'this cloud Nova takes only ports with an address: add a '
                 'subnet; "fixed_ip: release" gives its addresses back once '
@@ -151,28 +171,11 @@ class _Resolver:
         return {each.alias for each in self._read_all(
             self._connection.network.extensions)}
 
-    def _volumes(self, role, where):
-        disks = [disk for _, disk in plan.volumes(role)]
-        if disks and not owned_resources.has_volumes(self._connection):
-            self.problems.append(
-                f'{where} has volumes, and this cloud has no block storage '
-                'service: remove "root_volume" and "disks"')
-            return
-        for disk in disks:
-            if disk.type:
-                self._find('volume type', disk.type, where)
-            if disk is not role.root_volume and disk.image:
-                self._find_id('image', disk.image, where)
-
-    def _find_id(self, what, name, where):
-        found = self._find(what, name, where)
-        self.resolved.ids[what, name] = found and found.id
-
     def _find(self, what, name, where):
         """Return what has a name or UUID; add a problem if nothing has."""
         found, problem = self._look_up(what, name)
         if problem:
-            self.problems.append(f'{where}: {problem}')
+            self._problems.append(f'{where}: {problem}')
         return found
 
     def _look_up(self, what, name):
@@ -190,36 +193,33 @@ class _Resolver:
         return found, None
 
     def _image(self, role, where):
-        if role.image is not None:
-            command = (f'openstack image set --property {HYPERVISOR_TYPE}='
-                       f'{role.hypervisor_type} {role.image}')
-        else:
+        image = self._find('image', role.image or default_image(role),
+                           where)
+        if image is not None:
+            self._check_image(role, where, image)
+        elif role.image is None:
             command = 'openstack quintupleo image create --iso <file>'
             if role.kind == schema.IRONIC:
                 command = ('tools/build-conductor-image" and "'
                            + command.replace('iso', 'conductor-image'))
             if role.hypervisor_type:
                 command += f' --hypervisor-type {role.hypervisor_type}'
-        image = self._find('image', role.image or default_image(role),
-                           where)
-        if image is not None:
-            self._check_image(role, where, image, command)
-        elif role.image is None:
-            self.problems[-1] += f'; make it with "{command}"'
+            self._problems[-1] += f'; make it with "{command}"'
         return image
 
-    def _check_image(self, role, where, image, command):
+    def _check_image(self, role, where, image):
         properties = image_properties(image)
         has = properties.get(HYPERVISOR_TYPE)
         if role.hypervisor_type and has != role.hypervisor_type:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" has {HYPERVISOR_TYPE}='
                 f'{has}, by which Nova chooses the hypervisor, and not '
                 f'{role.hypervisor_type}: use another image, or set it with '
-                f'"{command}"')
+                f'"openstack image set --property {HYPERVISOR_TYPE}='
+                f'{role.hypervisor_type} {image.name}"')
         firmware = images.firmware(properties)
         if role.kind == schema.BAREMETAL and firmware != role.boot_mode:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" makes servers that boot by '
                 f'{firmware} (hw_firmware_type), and not by {role.boot_mode}: '
                 'change "boot_mode" or "image"')
@@ -240,7 +240,7 @@ class _Resolver:
         if suitable:
             return min(suitable, key=lambda each: (
                 each.ram, each.vcpus, each.disk, each.id))
-        self.problems.append(
+        self._problems.append(
             f'{where}: no flavor has {wanted.vcpus} vcpus, {wanted.ram} MiB '
             f'of ram and {disk} GiB of disk; "openstack flavor list" shows '
             'those that there are')
@@ -251,11 +251,11 @@ class _Resolver:
         holder = ('"root_volume"' if role.root_volume
                   else f'flavor "{flavor.name}"')
         if (image.min_disk or 0) > size and (size or role.root_volume):
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" needs a disk of '
                 f'{image.min_disk} GiB, and {holder} has {size} GiB')
         if (image.min_ram or 0) > flavor.ram:
-            self.problems.append(
+            self._problems.append(
                 f'{where}: image "{image.name}" needs {image.min_ram} MiB of '
                 f'memory, and flavor "{flavor.name}" has {flavor.ram} MiB')
 
@@ -264,9 +264,3 @@ class _Resolver:
         return {zone.name for zone in self._read_all(
             self._connection.compute.availability_zones)
             if (zone.state or {}).get('available', True)}
-
-    def _check_availability_zone(self, name, where):
-        if name not in self._zones:
-            self.problems.append(
-                f'{where}: availability zone "{name}" does not exist; there '
-                'are ' + (', '.join(sorted(self._zones)) or 'none'))

@@ -118,10 +118,9 @@ class Retrier:
 
 
 def _is_retriable(exc):
-    if not isinstance(exc, errors.CLOUD_ERRORS):
-        return False
-    return (isinstance(exc, _NO_RESPONSE) if errors.status(exc) is None
-            else errors.status(exc) in _STATUS_CODES)
+    return isinstance(exc, _NO_RESPONSE) or (
+        isinstance(exc, errors.CLOUD_ERRORS)
+        and errors.status(exc) in _STATUS_CODES)
 
 
 def _retry_after(exc):

@@ -4,6 +4,7 @@
 etc/quintupleo/environment.yaml.sample has an example of each key.
 """
 
+import functools
 import ipaddress
 
 import jsonschema
@@ -146,15 +147,8 @@ FILE = _object({
 # The formats of values that have several spellings.
 ADDRESSES = {'address': ipaddress.ip_address, 'subnet': ipaddress.ip_network}
 FORMATS = jsonschema.FormatChecker(())
-
-
-def _check_format(name, parse):
-    """Make a format of the values that a function takes, if they are text."""
-    FORMATS.checks(name, ValueError)(lambda value: (
+for _name, _parse in (*ADDRESSES.items(), ('addresses', functools.partial(
+        ipaddress.ip_network, strict=False))):
+    # What is not text has a mistake of its own.
+    FORMATS.checks(_name, ValueError)(lambda value, parse=_parse: (
         not isinstance(value, str) or not value or parse(value)))
-
-
-for _name, _parse in ADDRESSES.items():
-    _check_format(_name, _parse)
-_check_format('addresses',
-              lambda text: ipaddress.ip_network(text, strict=False))

@@ -10,6 +10,7 @@ from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import retry
+from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import shared_call
 
 
@@ -19,7 +20,7 @@ class Servers:
     Waiting raises EnvironmentsError if what is waited for does not come.
     """
 
-    def __init__(self, inventory, resolved, stored, timeout):
+    def __init__(self, inventory, resolved, stored, conductor, timeout):
         """Use a project; wait so many seconds for one server or volume."""
         self._connection = inventory.connection
         self._nova = inventory.connection.compute
@@ -29,6 +30,7 @@ class Servers:
         self._resolved = resolved
         self._name = stored.name
         self._user_data = stored.definition.user_data
+        self._conductor = conductor
         # One list of servers serves all threads.
         self._list = shared_call.SharedCall(self._read_list,
                                             'quintupleo-servers')
@@ -46,10 +48,9 @@ class Servers:
 
     def _volume(self, item, created):
         disk, role = item.what, item.role
-        if disk is role.root_volume:
-            image_id = self._resolved.images[role.name].id
-        else:
-            image_id = self._resolved.ids.get(('image', disk.image))
+        image_id = (self._resolved.images[role.name].id
+                    if disk is role.root_volume
+                    else self._resolved.ids.get(('image', disk.image)))
         return self.wait_for_volume(self._inventory.create(
             self._name, item, self._connection.block_storage.create_volume,
             name=ownership.name(self._name, item.key), size=disk.size,
@@ -58,29 +59,23 @@ class Servers:
 
     def wait_for_volume(self, volume):
         """Wait until a volume can be used, and return it."""
-        def is_done(volume):
-            return is_usable(volume) or volume.status.startswith('error')
-
-        volume = self._retrier.poll(
-            lambda: self._retrier.call(
+        found = self._poll(
+            'Volume', lambda: self._retrier.call(
                 self._connection.block_storage.get_volume, volume.id),
-            is_done, self._timeout)
-        title = f'Volume {volume.name} ({volume.id})'
-        if not is_done(volume):
-            raise self._timed_out(title, volume.status)
-        if not is_usable(volume):
+            lambda found: is_usable(found) or found.status.startswith('error'))
+        if not is_usable(found):
             raise errors.EnvironmentsError(
-                f'{title} is in state {volume.status}: "openstack volume '
-                'show" and the host cloud\'s operator know more; the next '
-                'create makes it again')
-        return volume
+                f'Volume {found.name} ({found.id}) is in state '
+                f'{found.status}: "openstack volume show" and the host '
+                "cloud's operator know more; the next create makes it again")
+        return found
 
     def _server(self, item, created):
-        role, place = item.role, item.key.split('.')[1:]
-        ports = [{'port': created[plan.key(plan.PORT, *place, number)].id}
-                 for number in range(len(role.nics))]
-        # Of a server with Ironic only.
-        access = created.get(plan.key(plan.ACCESS, *place), {})
+        role = item.role
+        ports = [{'port': created[item.sibling(plan.PORT, place)].id}
+                 for place in range(len(role.nics))]
+        access = (self._conductor.create(item, created)
+                  if role.kind == schema.IRONIC else {})
         user_data = access.get('user_data') or (
             role.user_data and base64.b64encode(
                 self._user_data[role.user_data].encode()).decode())
@@ -97,23 +92,23 @@ class Servers:
             availability_zone=role.availability_zone, key_name=role.key_name,
             user_data=user_data,
             has_config_drive=role.config_drive or bool(access) or None,
-            **self._block_devices(role, place, created))
+            **self._block_devices(item, created))
         if ownership.access_id(server) != metadata.get(ownership.ACCESS):
             raise errors.EnvironmentsError(
                 f'Another command made server {server.name} ({server.id}) at '
                 'the same time, with other credentials: create again')
         return server
 
-    def _block_devices(self, role, place, created):
+    def _block_devices(self, item, created):
         """Return the attributes of a server that describe its disks."""
-        image_id = self._resolved.images[role.name].id
+        image_id = self._resolved.images[item.role.name].id
         mapping = [
             {'boot_index': 0 if name == 'root' else -1,
-             'uuid': created[plan.key(plan.VOLUME, *place, name)].id,
+             'uuid': created[item.sibling(plan.VOLUME, name)].id,
              'source_type': 'volume', 'destination_type': 'volume',
              'delete_on_termination': False}
-            for name, _ in plan.volumes(role)]
-        if role.root_volume:
+            for name, _ in plan.volumes(item.role)]
+        if item.role.root_volume:
             return {'block_device_mapping': mapping}
         if not mapping:
             return {'image_id': image_id}
@@ -136,21 +131,15 @@ class Servers:
         self._wait(server.id, ('SHUTOFF',))
 
     def _wait(self, server_id, states):
-        def is_done(server):
-            return (server is None or server.status == 'ERROR'
-                    or server.status in states and not server.task_state)
-
         # The list of all servers has its own interval.
-        server = self._retrier.poll(lambda: self._list().get(server_id),
-                                    is_done, self._timeout, interval=0)
+        server = self._poll(
+            'Server', lambda: self._list().get(server_id), lambda found: (
+                found is None or found.status == 'ERROR'
+                or found.status in states and not found.task_state), 0)
         if server is None:
             raise errors.EnvironmentsError(
                 f'Server {server_id} was removed by somebody else; create '
                 'again')
-        if not is_done(server):
-            raise self._timed_out(
-                f'Server {server.name} ({server_id})',
-                f'{server.status} {server.task_state or ""}'.strip())
         if server.status == 'ERROR':
             fault = self._retrier.call(
                 self._nova.get_server, server_id).fault or {}
@@ -166,10 +155,15 @@ class Servers:
         return {server.id: server for server in self._retrier.read_all(
             self._nova.servers, tags=ownership.tag(self._name))}
 
-    def _timed_out(self, what, state):
-        return errors.EnvironmentsError(
-            f'{what} is still {state} after {self._timeout} s: look at it, '
-            'and create again with a longer --timeout')
+    def _poll(self, title, read, is_done, interval=None):
+        found = self._retrier.poll(read, is_done, self._timeout, interval)
+        if not is_done(found):
+            task = getattr(found, 'task_state', None)
+            raise errors.EnvironmentsError(
+                f'{title} {found.name} ({found.id}) is still {found.status}'
+                + (f' {task}' if task else '') + f' after {self._timeout} s: '
+                'look at it, and create again with a longer --timeout')
+        return found
 
 
 def is_usable(volume):

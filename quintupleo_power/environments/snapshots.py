@@ -13,10 +13,10 @@ import time
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
-from quintupleo_power.environments import server_requests
 from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import errors as host_errors
 from quintupleo_power.host_cloud import instance_actions
+from quintupleo_power.host_cloud import server_requests
 from quintupleo_power.host_cloud import snapshots as server_snapshots
 from quintupleo_power import transitions
 
@@ -111,7 +111,13 @@ class EnvironmentSnapshots:
             _STOPPED: len(servers), _SNAPSHOTS: len(servers),
             _STARTED: len(running)})
         try:
-            self._stop_and_take(environment, name, servers, running)
+            stopped = self._each(
+                servers, lambda each: self._operations.stop(each.id), _STOPPED)
+            self._each(servers, lambda each: self._take(
+                stopped[each], name, **{
+                    **ownership.metadata(environment, each.key),
+                    _SERVERS: str(len(servers)),
+                    _RAN: _YES if each in running else _NO}), _SNAPSHOTS)
         except BaseException:
             # The user's interrupt, too: a part of a snapshot is of no use.
             self.delete(environment, name)
@@ -131,15 +137,6 @@ class EnvironmentSnapshots:
             self._progress.note(f'Snapshot "{name}" is not complete and is '
                                 'removed first')
             self._remove(existing)
-
-    def _stop_and_take(self, environment, name, servers, running):
-        stopped = self._each(
-            servers, lambda each: self._operations.stop(each.id), _STOPPED)
-        self._each(servers, lambda each: self._take(
-            stopped[each], name, **{
-                **ownership.metadata(environment, each.key),
-                _SERVERS: str(len(servers)),
-                _RAN: _YES if each in running else _NO}), _SNAPSHOTS)
 
     def _take(self, server, name, **properties):
         """Create the snapshot of a server that was stopped before."""
@@ -229,10 +226,10 @@ class EnvironmentSnapshots:
             self._remove(each)
 
     def _remove(self, snapshot):
-        members = snapshot.snapshots
+        members = snapshot.snapshots.values()
         self._progress.begin('removing', {_REMOVED: len(members)})
-        self._run({each: key for key, each in members.items()},
-                  self._snapshots.delete, _REMOVED)
+        self._each(members, self._snapshots.delete, _REMOVED,
+                   lambda each: each.properties[ownership.KEY])
 
     def _find(self, environment, name):
         return next((each for each in self.all(environment)
@@ -251,27 +248,24 @@ class EnvironmentSnapshots:
                 'complete: make it again')
         return found
 
-    def _each(self, servers, function, title=None):
-        """Call a function with each server, with all at the same time."""
-        return self._run({each: each.body.name for each in servers},
-                         function, title)
+    def _each(self, items, function, title=None,
+              name=lambda server: server.body.name):
+        """Call a function with all items at once; return its results by item.
 
-    def _run(self, names, function, title=None):
-        """Call a function with all arguments at once; return its results.
-
-        :param names: dict of the arguments' names in errors.
+        :param title: what progress counts, if anything.
+        :param name: function that returns an item's name in errors.
         """
         results = {}
 
-        def call(argument):
+        def call(item):
             try:
-                results[argument] = function(argument)
+                results[item] = function(item)
             except (host_errors.HostCloudError, transitions.Refused) as exc:
-                raise errors.EnvironmentsError(f'{names[argument]}: {exc}')
+                raise errors.EnvironmentsError(f'{name(item)}: {exc}')
 
         task_graph.run(
             [task_graph.Task(each.id, functools.partial(call, each))
-             for each in names],
+             for each in items],
             threading.Event(),
             (lambda task: self._progress.done(title)) if title else None)
         return results

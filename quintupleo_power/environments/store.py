@@ -39,15 +39,26 @@ class StoredEnvironment:
     @property
     def definition(self):
         """The definition; EnvironmentsError if it cannot be read."""
-        return _unpacked(self.name, self.packed)
+        try:
+            content = json.loads(zlib.decompress(base64.b64decode(
+                self.packed)))
+            return definition.parse(
+                content['file'], f'environment {self.name}',
+                content['user_data'])
+        except (errors.DefinitionError, zlib.error,
+                *host_errors.UNEXPECTED_FORM) as exc:
+            raise errors.EnvironmentsError(
+                f'The definition of environment "{self.name}", property '
+                f'{_DEFINITION} of image quintupleo-environment-{self.name}, '
+                f'cannot be read: {exc}')
 
 
 class EnvironmentStore:
     """The stored environments of one project."""
 
-    def __init__(self, connection, retrier):
-        self._connection = connection
-        self._retrier = retrier
+    def __init__(self, inventory):
+        self._connection = inventory.connection
+        self._retrier = inventory.retrier
 
     def all(self):
         """Return all :class:`StoredEnvironment`, sorted by name."""
@@ -79,10 +90,9 @@ class EnvironmentStore:
         body = {'name': f'quintupleo-environment-{name}',
                 'visibility': 'private', 'tags': [ownership.tag(name)],
                 ownership.ENVIRONMENT: name, _DEFINITION: _packed(wanted)}
-        image = self._connection.image
         self._retrier.create(
             lambda: self.get(name), lambda: exceptions.raise_from_response(
-                image.post('/images', json=body)))
+                self._connection.image.post('/images', json=body)))
         return self.require(name)
 
     def update(self, stored, wanted):
@@ -124,15 +134,3 @@ def _packed(wanted):
             'bytes: make the user data shorter, for example by loading the '
             'rest from elsewhere')
     return packed
-
-
-def _unpacked(name, packed):
-    try:
-        content = json.loads(zlib.decompress(base64.b64decode(packed)))
-        return definition.parse(content['file'], f'environment {name}',
-                                content['user_data'])
-    except (errors.DefinitionError, zlib.error,
-            *host_errors.UNEXPECTED_FORM) as exc:
-        raise errors.EnvironmentsError(
-            f'The definition of environment "{name}", property {_DEFINITION} '
-            f'of image quintupleo-environment-{name}, cannot be read: {exc}')

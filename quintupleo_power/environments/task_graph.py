@@ -1,28 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks that run at the same time, each after those that it depends on."""
 
+import collections
 import concurrent.futures
-import dataclasses
 import graphlib
 
 from quintupleo_power.environments import errors
 
 # Most of them wait; retry.Retrier limits the requests at the same time.
 THREADS = 64
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """Something to do.
-
-    :ivar name: unique name, which errors and ``after`` use.
-    :ivar after: names of the tasks to end before; those that are not in the
-        same run count as ended.
-    """
-
-    name: str
-    action: object
-    after: tuple[str, ...] = ()
+# A function by a unique name, which errors use, and the names of the tasks to
+# end before; those that are not in the same run count as ended.
+Task = collections.namedtuple('Task', 'name action after', defaults=[()])
 
 
 def run(tasks, stop, ended=None):

@@ -57,10 +57,9 @@ class Validation:
     def _check_network(self, network, where):
         if network.existing is not None:
             given = self._document.content['networks'][network.name]
-            for key in given:
-                if key not in ('existing', 'physical_network'):
-                    self._mistake((*where, key), 'a network that exists is '
-                                  'taken as it is: remove this or "existing"')
+            for key in given.keys() - {'existing', 'physical_network'}:
+                self._mistake((*where, key), 'a network that exists is taken '
+                              'as it is: remove this or "existing"')
             return
         for number, subnet in enumerate(network.subnets):
             self._check_subnet(subnet, (*where, 'subnets', number))

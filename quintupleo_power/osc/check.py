@@ -77,13 +77,6 @@ class Check(command.Lister):
         """Run the command, and return 1 if a check failed, else 0."""
         return super().run(parsed_args) or int(self._has_failed)
 
-    def _settings(self, files):
-        """Return the settings of a conductor, if that is what is meant."""
-        options = self.app.options
-        named = options.cloud or getattr(options, 'auth_url', None)
-        files = files or ([] if named else conductor.usual_files())
-        return conductor.load(files) if files else None
-
     def _connect(self):
         # The client's own connection exists only after authentication.
         options = self.app.options
@@ -97,7 +90,11 @@ class Check(command.Lister):
                 '--try needs the flavor of the server that it makes: give '
                 '--flavor; "openstack flavor list" shows those that there '
                 'are')
-        settings = self._settings(parsed_args.config_files)
+        options = self.app.options
+        files = parsed_args.config_files
+        if not (files or options.cloud or getattr(options, 'auth_url', None)):
+            files = conductor.usual_files()
+        settings = conductor.load(files) if files else None
         target = (clouds.of_conductor() if settings
                   else clouds.of_user(self._connect))
         if not (parsed_args.is_trial and target.connection):

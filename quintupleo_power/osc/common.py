@@ -21,10 +21,6 @@ from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import openstacksdk
 
-RESUMED = ('Interrupted. Nothing is lost: the same command goes on where this '
-           'one ended, and "openstack quintupleo environment delete" removes '
-           'what there is.')
-
 
 def connection(app):
     """Return the client's connection to the cloud."""
@@ -50,16 +46,6 @@ def shown_progress(interrupted):
         shown.end()
 
 
-@contextlib.contextmanager
-def environments(app, parsed_args, interrupted=RESUMED):
-    """Yield the project's Environments, as :func:`shown_progress`."""
-    options = {name: getattr(parsed_args, name) for name in (
-        'concurrency', 'timeout', 'removal_timeout', 'snapshot_timeout')
-        if hasattr(parsed_args, name)}
-    with shown_progress(interrupted) as shown, errors.translated('The cloud'):
-        yield environment.Environments(connection(app), shown, **options)
-
-
 def argument_type(pattern, expected, convert=str):
     """Return a type for argparse; errors say what is expected."""
     def parse(text):
@@ -78,14 +64,38 @@ valid_name = argument_type(
     'underscores, the first a letter or a digit')
 
 
-class OfEnvironment(command.Command):
-    """A command for one environment, which is its first argument."""
+class EnvironmentsCommand(command.Command):
+    """A command that does something with the project's environments."""
+
+    # The message after Ctrl-C.
+    interrupted = ('Interrupted. Nothing is lost: the same command goes on '
+                   'where this one ended, and "openstack quintupleo '
+                   'environment delete" removes what there is.')
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
+        self.add_arguments(parser)
+        return parser
+
+    def add_arguments(self, parser):
+        """Add the command's arguments."""
+
+    def take_action(self, parsed_args):
+        options = {name: getattr(parsed_args, name) for name in (
+            'concurrency', 'timeout', 'removal_timeout', 'snapshot_timeout')
+            if hasattr(parsed_args, name)}
+        with (shown_progress(self.interrupted) as shown,
+              errors.translated('The cloud')):
+            return self.act(parsed_args, environment.Environments(
+                connection(self.app), shown, **options))
+
+
+class OfEnvironment(EnvironmentsCommand):
+    """A command for one environment, which is its first argument."""
+
+    def add_arguments(self, parser):
         parser.add_argument('name', metavar='<name>',
                             help=_("The environment's name"))
-        return parser
 
 
 def add_concurrency_option(parser):
@@ -138,10 +148,9 @@ def enroll(app, parsed_args, found, described, refuse_enrolled=False):
         return ('Name', 'Server'), [
             (each['name'], each['driver_info']['quintupleo_server'])
             for each in described]
-    outcomes = found.enroll(described, _baremetal(app, parsed_args),
-                            refuse_enrolled, parsed_args.tag_servers)
-    return ('Name', 'UUID', 'Server', 'Outcome'), [
-        (each.name, each.id, each.server, each.outcome) for each in outcomes]
+    return ('Name', 'UUID', 'Server', 'Outcome'), found.enroll(
+        described, _baremetal(app, parsed_args), refuse_enrolled,
+        parsed_args.tag_servers)
 
 
 def _baremetal(app, parsed_args):

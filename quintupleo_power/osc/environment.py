@@ -57,22 +57,20 @@ def _columns(found):
         'name': each.body.name, 'id': each.id,
         'role': each.key.split('.')[1], 'status': each.body.status,
         'addresses': _addresses(found, each)}
-        for each in found.all(plan.SERVER)]
+        for each in sorted(
+            found.all(plan.SERVER),
+            key=lambda each: common.natural_order(each.body.name))]
+    ironic = found.ironic and found.ironic.body
     columns = {
         'name': found.name,
         'status': found.status,
         'created_at': _timestamp(found.created_at),
-        'ironic_url': (found.ironic.body.metadata[conductor.URL]
-                       if found.ironic else ''),
-        'ironic_status': (conductor.status(found.ironic.body)
-                          if found.ironic else ''),
+        'ironic_url': ironic.metadata[conductor.URL] if ironic else '',
+        'ironic_status': conductor.status(ironic) if ironic else '',
         'roles': format_columns.DictColumn(
             {role.name: f'{role.count} ({role.kind})'
              for role in found.definition.roles} if found.definition else {}),
-        'servers': common.LinesColumn(
-            sorted(servers,
-                   key=lambda each: common.natural_order(each['name'])),
-            '{name} {status} {id}'),
+        'servers': common.LinesColumn(servers, '{name} {status} {id}'),
         'networks': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.NETWORK)}),
         'virtual_ips': format_columns.DictColumn(
@@ -107,14 +105,13 @@ def _timestamp(moment):
     return moment.strftime('%Y-%m-%dT%H:%M:%SZ') if moment else ''
 
 
-class CreateEnvironment(command.ShowOne):
+class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
     _description = _(
         'Make an environment from a file: networks, servers that become '
         'bare-metal nodes, and ordinary ones. What is there already stays, '
         'so that the same command goes on after an interruption.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
         parser.add_argument(
             'file', metavar='<file>',
             help=_('The environment in YAML; environment.yaml.sample has an '
@@ -132,38 +129,32 @@ class CreateEnvironment(command.ShowOne):
                    'for it, and removed with the environment)'))
         _add_clouds_yaml_option(parser)
         _add_wait_options(parser)
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            wanted = definition.load(parsed_args.file)
-            name = parsed_args.name or wanted.name
-            if not name:
-                raise errors.EnvironmentsError(
-                    f'{parsed_args.file} has no "name": add one, or give '
-                    '--name')
-            if parsed_args.dry_run:
-                return _preview_columns(environments.preview(wanted, name))
-            if parsed_args.clouds_yaml:
-                clouds_yaml.check(parsed_args.clouds_yaml, name)
-            if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
-                    and not any(role.kind == schema.IRONIC
-                                for role in wanted.roles)):
-                raise errors.EnvironmentsError(
-                    f'{parsed_args.file} has no role of kind ironic, which '
-                    '--clouds-yaml and --ironic-os-cloud are for')
-            with errors.translated('--ironic-os-cloud'):
-                cloud = parsed_args.ironic_os_cloud and (
-                    config.OpenStackConfig().get_one(
-                        cloud=parsed_args.ironic_os_cloud))
-            found = environments.create(wanted, name, parsed_args.wait, cloud)
-            _write_clouds_yaml(environments, parsed_args.clouds_yaml, name)
-            return _columns(found)
-
-
-def _write_clouds_yaml(environments, path, name):
-    if path:
-        clouds_yaml.write(path, name, environments.access(name))
+    def act(self, parsed_args, environments):
+        wanted = definition.load(parsed_args.file)
+        name = parsed_args.name or wanted.name
+        if not name:
+            raise errors.EnvironmentsError(
+                f'{parsed_args.file} has no "name": add one, or give --name')
+        if parsed_args.dry_run:
+            return _preview_columns(environments.preview(wanted, name))
+        if parsed_args.clouds_yaml:
+            clouds_yaml.check(parsed_args.clouds_yaml, name)
+        if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
+                and not any(role.kind == schema.IRONIC
+                            for role in wanted.roles)):
+            raise errors.EnvironmentsError(
+                f'{parsed_args.file} has no role of kind ironic, which '
+                '--clouds-yaml and --ironic-os-cloud are for')
+        with errors.translated('--ironic-os-cloud'):
+            cloud = (config.OpenStackConfig().get_one(
+                cloud=parsed_args.ironic_os_cloud)
+                if parsed_args.ironic_os_cloud else None)
+        found = environments.create(wanted, name, parsed_args.wait, cloud)
+        if parsed_args.clouds_yaml:
+            clouds_yaml.write(parsed_args.clouds_yaml, name,
+                              environments.access(name))
+        return _columns(found)
 
 
 def _preview_columns(preview):
@@ -186,41 +177,38 @@ def _or_unknown(number):
     return 'unknown' if number is None else number
 
 
-class ListEnvironments(command.Lister):
+class ListEnvironments(common.EnvironmentsCommand, command.Lister):
     _description = _(
         'List the environments of the project. COMPLETE ones have all that '
         'their file says, INCOMPLETE ones were interrupted or have lost '
         'something, and LEFTOVER is what a deletion could not remove.')
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            return (('Name', 'Status', 'Created At', 'Servers'), [
-                (each.name, each.status, _timestamp(each.created_at),
-                 len(each.all(plan.SERVER))) for each in environments.all()])
+    def act(self, parsed_args, environments):
+        return ('Name', 'Status', 'Created At', 'Servers'), [
+            (each.name, each.status, _timestamp(each.created_at),
+             len(each.all(plan.SERVER))) for each in environments.all()]
 
 
 class ShowEnvironment(common.OfEnvironment, command.ShowOne):
     _description = _('Show an environment.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
         _add_clouds_yaml_option(parser)
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            _write_clouds_yaml(environments, parsed_args.clouds_yaml,
-                               parsed_args.name)
-            return _columns(environments.get(parsed_args.name))
+    def act(self, parsed_args, environments):
+        if parsed_args.clouds_yaml:
+            clouds_yaml.write(parsed_args.clouds_yaml, parsed_args.name,
+                              environments.access(parsed_args.name))
+        return _columns(environments.get(parsed_args.name))
 
 
-class DeleteEnvironment(command.Command):
+class DeleteEnvironment(common.EnvironmentsCommand):
     _description = _(
         'Remove environments: all that belongs to them, and nothing else. '
         'It is not an error if one does not exist.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
         parser.add_argument('names', metavar='<name>', nargs='*',
                             help=_('Its name; may be repeated'))
         parser.add_argument(
@@ -236,16 +224,14 @@ class DeleteEnvironment(command.Command):
             parser, remover.TIMEOUT, _(
                 'How long to try again to remove what is still in use'),
             'removal_timeout')
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            if parsed_args.older_than is None and not parsed_args.names:
-                raise errors.EnvironmentsError(
-                    'Which environment? Give its name, or --older-than')
-            self._delete(environments, parsed_args.names
-                         if parsed_args.older_than is None
-                         else self._old(environments, parsed_args))
+    def act(self, parsed_args, environments):
+        if parsed_args.older_than is None and not parsed_args.names:
+            raise errors.EnvironmentsError(
+                'Which environment? Give its name, or --older-than')
+        self._delete(environments, parsed_args.names
+                     if parsed_args.older_than is None
+                     else self._old(environments, parsed_args))
 
     def _old(self, environments, parsed_args):
         before = timeutils.utcnow(with_timezone=True) - parsed_args.older_than
@@ -279,20 +265,18 @@ class ScaleEnvironment(common.OfEnvironment, command.ShowOne):
         'the highest numbers go first: take their nodes out of Ironic '
         'before.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
         parser.add_argument('role', metavar='<role>',
                             help=_("The role's name"))
         parser.add_argument('count', metavar='<count>', type=_count,
                             help=_('How many servers it is to have'))
         _add_wait_options(parser)
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            return _columns(environments.scale(
-                parsed_args.name, parsed_args.role, parsed_args.count,
-                parsed_args.wait))
+    def act(self, parsed_args, environments):
+        return _columns(environments.scale(
+            parsed_args.name, parsed_args.role, parsed_args.count,
+            parsed_args.wait))
 
 
 class EnrollEnvironment(common.OfEnvironment, command.Lister):
@@ -300,14 +284,11 @@ class EnrollEnvironment(common.OfEnvironment, command.Lister):
         'Make the servers of an environment nodes of an Ironic, each once, '
         'or write a file for "openstack baremetal create".')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
         common.add_enrolment_options(parser)
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            return common.enroll(
-                self.app, parsed_args, environments,
-                environments.describe_nodes(parsed_args.name,
-                                            parsed_args.host_cloud))
+    def act(self, parsed_args, environments):
+        return common.enroll(
+            self.app, parsed_args, environments, environments.describe_nodes(
+                parsed_args.name, parsed_args.host_cloud))

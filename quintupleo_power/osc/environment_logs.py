@@ -5,16 +5,16 @@ from osc_lib.i18n import _
 
 from quintupleo_power.osc import common
 
-_INTERRUPTED = 'Interrupted.'
-
 
 class EnvironmentLogs(common.OfEnvironment):
     _description = _(
         'Show what the servers of an environment have written to their serial '
         "consoles, each line with its server's name, or write it to files.")
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    interrupted = _('Interrupted.')
+
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
         chosen = parser.add_mutually_exclusive_group()
         chosen.add_argument(
             '-f', '--follow', action='store_true',
@@ -24,16 +24,13 @@ class EnvironmentLogs(common.OfEnvironment):
             help=_("Write each server's console log, and a file with its "
                    'state and actions, into this folder'))
         common.add_concurrency_option(parser)
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args,
-                                 _INTERRUPTED) as environments:
-            logs = environments.console_logs(parsed_args.name)
-            if parsed_args.output:
-                logs.save(parsed_args.output)
-                return
-            width = max(map(len, logs.names), default=0)
-            for name, line in logs.lines(parsed_args.follow):
-                print(f'{name:<{width}} | {line}', file=self.app.stdout,
-                      flush=True)
+    def act(self, parsed_args, environments):
+        logs = environments.console_logs(parsed_args.name)
+        if parsed_args.output:
+            logs.save(parsed_args.output)
+            return
+        width = max(map(len, logs.names), default=0)
+        for name, line in logs.lines(parsed_args.follow):
+            print(f'{name:<{width}} | {line}', file=self.app.stdout,
+                  flush=True)

@@ -12,15 +12,14 @@ from quintupleo_power.osc import common
 class _SnapshotCommand(common.OfEnvironment):
     """A command for one snapshot of one environment."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
         parser.add_argument('snapshot', metavar='<snapshot>',
                             type=common.valid_name,
                             help=_("The snapshot's name"))
         common.add_timeout_option(
             parser, snapshots.TIMEOUT, _('How long to wait for one server'),
             'snapshot_timeout')
-        return parser
 
 
 class SnapshotEnvironment(_SnapshotCommand):
@@ -29,9 +28,8 @@ class SnapshotEnvironment(_SnapshotCommand):
         'moment, all or none. Servers that run are stopped for it, and '
         'started again.')
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            environments.snapshot(parsed_args.name, parsed_args.snapshot)
+    def act(self, parsed_args, environments):
+        environments.snapshot(parsed_args.name, parsed_args.snapshot)
 
 
 class RestoreEnvironment(_SnapshotCommand):
@@ -39,38 +37,32 @@ class RestoreEnvironment(_SnapshotCommand):
         'Bring the disks of all servers of an environment back to a '
         'snapshot. The servers are switched off then.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
         parser.add_argument(
             '--start', action='store_true',
             help=_('Start the servers that ran when the snapshot was made'))
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            environments.restore(parsed_args.name, parsed_args.snapshot,
-                                 parsed_args.start)
+    def act(self, parsed_args, environments):
+        environments.restore(parsed_args.name, parsed_args.snapshot,
+                             parsed_args.start)
 
 
-class ListSnapshots(command.Lister):
+class ListSnapshots(common.EnvironmentsCommand, command.Lister):
     _description = _(
         'List the snapshots of environments. An INCOMPLETE one was '
         'interrupted: make it again, or delete it.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
         parser.add_argument('name', metavar='<name>', nargs='?',
                             help=_('Only those of this environment'))
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            return (('Environment', 'Name', 'Status', 'Created At',
-                     'Servers'), [
-                (each.environment, each.name,
-                 environment.COMPLETE if each.is_complete
-                 else environment.INCOMPLETE, each.created_at, each.servers)
-                for each in environments.list_snapshots(parsed_args.name)])
+    def act(self, parsed_args, environments):
+        return ('Environment', 'Name', 'Status', 'Created At', 'Servers'), [
+            (each.environment, each.name,
+             environment.COMPLETE if each.is_complete
+             else environment.INCOMPLETE, each.created_at, each.servers)
+            for each in environments.list_snapshots(parsed_args.name)]
 
 
 class DeleteSnapshots(common.OfEnvironment):
@@ -78,16 +70,14 @@ class DeleteSnapshots(common.OfEnvironment):
         'Remove snapshots of an environment. It is not an error if one does '
         'not exist.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
         parser.add_argument(
             'snapshots', metavar='<snapshot>', nargs='+',
             type=common.valid_name,
             help=_("The snapshot's name; may be repeated"))
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args) as environments:
-            for each in parsed_args.snapshots:
-                existed = environments.delete_snapshot(parsed_args.name, each)
-                common.print_removed(self.app, each, existed)
+    def act(self, parsed_args, environments):
+        for each in parsed_args.snapshots:
+            existed = environments.delete_snapshot(parsed_args.name, each)
+            common.print_removed(self.app, each, existed)

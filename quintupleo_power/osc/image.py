@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands ``openstack quintupleo image``."""
 
-import dataclasses
-
 from osc_lib.command import command
-from osc_lib import exceptions
 from osc_lib.i18n import _
 
 from quintupleo_power.environments import errors
@@ -56,12 +53,11 @@ class CreateImages(command.Lister):
         return parser
 
     def take_action(self, parsed_args):
-        if not parsed_args.iso and not parsed_args.conductor_image:
-            raise exceptions.CommandError(
-                'Nothing to make images of: give --iso or --conductor-image')
-        try:
-            return (('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'),
-                    [dataclasses.astuple(made) for made in images.create_all(
-                        common.connection(self.app), parsed_args)])
-        except errors.EnvironmentsError as exc:
-            raise exceptions.CommandError(str(exc))
+        with common.shown_progress(
+                'Interrupted. The same command makes the other images.'):
+            if not parsed_args.iso and not parsed_args.conductor_image:
+                raise errors.EnvironmentsError(
+                    'Nothing to make images of: give --iso or '
+                    '--conductor-image')
+            return ('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'), [
+                *images.create_all(common.connection(self.app), parsed_args)]

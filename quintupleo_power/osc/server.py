@@ -8,15 +8,18 @@ from osc_lib.i18n import _
 from quintupleo_power.osc import common
 
 
-class EnrollServers(command.Lister):
+class EnrollServers(common.EnvironmentsCommand, command.Lister):
     _description = _(
         'Make existing servers of the project nodes of an Ironic, or write a '
         'file for "openstack baremetal create". All are checked before the '
         'first one is enrolled. The servers stay as they are, but for '
         '--tag-servers.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    interrupted = _(
+        'Interrupted. Enroll again without the servers that are nodes '
+        'already: it completes what this command has begun.')
+
+    def add_arguments(self, parser):
         parser.add_argument(
             'servers', metavar='<server>', nargs='+',
             help=_('Server to enroll; UUID or unique name'))
@@ -34,18 +37,12 @@ class EnrollServers(command.Lister):
             dest='physical_networks', action=parseractions.KeyValueAction,
             help=_('Physical network of the ports on this network of the '
                    'host cloud, UUID or name; may be repeated'))
-        return parser
 
-    def take_action(self, parsed_args):
-        with common.environments(self.app, parsed_args, _(
-                'Interrupted. Enroll again without the servers that are '
-                'nodes already: it completes what this command has begun.'
-                )) as environments:
-            return common.enroll(
-                self.app, parsed_args, environments,
-                environments.describe_servers(
-                    parsed_args.servers, cloud=parsed_args.host_cloud,
-                    resource_class=parsed_args.resource_class,
-                    capabilities=parsed_args.capabilities,
-                    physical_networks=parsed_args.physical_networks),
-                refuse_enrolled=True)
+    def act(self, parsed_args, environments):
+        described = environments.describe_servers(
+            parsed_args.servers, cloud=parsed_args.host_cloud,
+            resource_class=parsed_args.resource_class,
+            capabilities=parsed_args.capabilities,
+            physical_networks=parsed_args.physical_networks)
+        return common.enroll(self.app, parsed_args, environments, described,
+                             refuse_enrolled=True)

@@ -25,7 +25,7 @@ class TrialTestCase(base.CommandTestCase,
         super().setUp()
         self.add_all()
         patch = fixtures.MockPatch(
-            'quintupleo_power.environments.server_requests.time',
+            'quintupleo_power.host_cloud.server_requests.time',
             self.host.clock)
         patch.setUp()
         self.addCleanup(patch.cleanUp)

@@ -276,12 +276,11 @@ class CreateTestCase(LabTestCase):
         items = plan.items(test_environment.parse(FILE))
         keys = list(items)
         floating_ip = 'fip.port.undercloud.0.0'
-        access = 'access.undercloud.0'
-        self.assertIn(floating_ip, items[access].after)
-        self.assertIn(access, items['server.undercloud.0'].after)
-        self.assertLess(keys.index(floating_ip), keys.index(access))
+        server = 'server.undercloud.0'
+        self.assertIn(floating_ip, items[server].after)
+        self.assertLess(keys.index(floating_ip), keys.index(server))
         self.assertEqual(1, keys.count(floating_ip))
-        self.assertNotIn('server.undercloud.0', items[floating_ip].after)
+        self.assertNotIn(server, items[floating_ip].after)
 
     def test_definition_holds_no_secret(self):
         self.create()
@@ -672,11 +671,11 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
     def test_access_image(self):
         stored = mock.Mock(definition=None)
         stored.name = 'env'
-        item = plan.Item('access.a.0', None)
+        item = plan.Item('server.a.0', None)
         with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
             made = conductor.Conductor(self.inventory, stored)._create_image(
                 item, {'password': 'swordfish'})
-            found = self.inventory.find('env', item)
+            found = self.inventory.find('env', 'access.a.0')
         self.assertEqual(made, found.id)
         self.assertEqual(
             ('yes', 'b' * 32), tuple(found.properties[name] for name in (

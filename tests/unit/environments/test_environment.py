@@ -157,7 +157,7 @@ class CreateTestCase(EnvironmentTestCase):
                 self.assertEqual('env', (
                     ownership.parse_description(thing.description)
                     or ownership.parse_metadata(thing.metadata)
-                    or ownership.parse_group_name(thing.name))[0])
+                    or ownership.parse_description(thing.name))[0])
                 if thing.kind not in ('group', 'volume'):
                     self.assertIn('quintupleo=env', thing.tags)
 

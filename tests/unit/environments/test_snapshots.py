@@ -12,9 +12,9 @@ from keystoneauth1.identity import v3
 from keystoneauth1 import session
 
 from quintupleo_power.environments import ownership
-from quintupleo_power.environments import server_requests
 from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import server_requests
 from quintupleo_power.host_cloud import snapshots
 from tests.unit import host_cloud_fixture
 from tests.unit.osc import base
@@ -24,7 +24,7 @@ roles:
   control: {kind: server, image: debian, flavor: small}
   compute: {flavor: small, count: 2, disks: [{size: 3}]}
 '''
-MODULES = ('quintupleo_power.environments.server_requests',
+MODULES = ('quintupleo_power.host_cloud.server_requests',
            'quintupleo_power.environments.snapshots')
 
 # Without the stand-in of test_environment.

@@ -266,6 +266,12 @@ class StrippedTestCase(SocketTestCase, test_network.NetworkTestCase):
                               port['id'])
 
 
+class Remove(common.EnvironmentsCommand):
+
+    def act(self, parsed_args, environments):
+        environments._remover.remove(parsed_args, mock.Mock())
+
+
 class CommandsTestCase(SocketTestCase):
     """The commands, which ask by openstacksdk."""
 
@@ -283,8 +289,7 @@ class CommandsTestCase(SocketTestCase):
             client_manager=types.SimpleNamespace(sdk_connection=self.sdk))
 
     def remove(self, found):
-        with common.environments(self.app, None) as environments:
-            environments._remover.remove([found], mock.Mock())
+        Remove(self.app, None).take_action([found])
 
     def test_what_is_removed_is_gone(self):
         for page in PAGES[:3]:
