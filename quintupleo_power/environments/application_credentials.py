@@ -27,7 +27,7 @@ def create(inventory, environment, image_id):
     It has the roles of the user's token, and may make no others.
     """
     connection = inventory.connection
-    user = connection.current_user_id
+    user = connection.session.get_user_id()
     name = _name(connection, environment, image_id)
 
     def post():
@@ -60,7 +60,7 @@ def delete(inventory, image, progress):
         return
     name = _name(inventory.connection,
                  image.properties[ownership.ENVIRONMENT], image.id)
-    if user == inventory.connection.current_user_id:
+    if user == inventory.connection.session.get_user_id():
         # Those who signed in by an application credential may not.
         with contextlib.suppress(exceptions.ForbiddenException):
             return _delete(inventory, user, name)

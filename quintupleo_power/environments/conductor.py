@@ -91,7 +91,7 @@ class Conductor:
                       'tags': [ownership.tag(self._name), ownership.ACCESS]}
         if self._cloud is None:
             properties[application_credentials.USER] = (
-                connection.current_user_id)
+                connection.session.get_user_id())
 
         def remove():
             # One without content, after a response that was lost.

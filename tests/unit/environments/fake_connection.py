@@ -68,7 +68,7 @@ class FakeConnection:
     """
 
     current_project_id = PROJECT
-    current_user_id = USER
+    user_id = USER
 
     def __init__(self, volumes=True, trunks=True):
         self.config = cloud_region.CloudRegion('fake', 'here', {
@@ -88,6 +88,7 @@ class FakeConnection:
         self.services = host_connection.Services(
             None, NoImages(), None, None)
         self.session = session.Session()
+        self.session.get_user_id = lambda: self.user_id
         self._lock = threading.RLock()
         self._moments = itertools.count(1)
         self.network = Network(self)

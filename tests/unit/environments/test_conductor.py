@@ -53,6 +53,13 @@ KEYS = ('quintupleo_ironic', 'quintupleo_ironic_nodes',
         'quintupleo_ironic_seen')
 
 
+def debug_log(case):
+    """Return a context that has what keystoneauth logs of requests."""
+    # Alembic switches all loggers off that are there when it is set up.
+    logging.getLogger('keystoneauth.session').disabled = False
+    return case.assertLogs('keystoneauth.session', 'DEBUG')
+
+
 class LabTestCase(test_environment.EnvironmentTestCase):
 
     def setUp(self):
@@ -437,7 +444,7 @@ class DeleteTestCase(LabTestCase):
     def test_of_another_user(self):
         self.create()
         credential, = self.cloud.all('credential')
-        self.cloud.current_user_id = 'another'
+        self.cloud.user_id = 'another'
         self.environments().delete('env')
         self.assertEqual([credential], self.added())
         self.assertIn(
@@ -603,7 +610,7 @@ class SecretsTestCase(LabTestCase):
     def test_user_data_is_not_logged(self):
         self.environments()
         logger = self.cloud.compute.logger
-        with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
+        with debug_log(self) as logs:
             session.Session()._http_log_request(
                 'http://nova', 'POST', logger=logger,
                 json={'server': {'user_data': 'c2VjcmV0', 'name': 'a'}})
@@ -646,7 +653,7 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
     def test_application_credential(self):
         self.glance.fail('POST', '/users/b{32}/application_credentials$', {
             'application_credential': {'id': '1', 'secret': 'swordfish'}})
-        with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
+        with debug_log(self) as logs:
             logging.getLogger('keystoneauth.session').debug('At least one.')
             made = application_credentials.create(
                 self.inventory, 'env', '12345678-9')
@@ -660,7 +667,7 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
 
     def test_user_data(self):
         self.glance.fail('POST', '/servers$', {'server': {'id': '1'}})
-        with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
+        with debug_log(self) as logs:
             server = self.inventory.connection.compute.create_server(
                 name='a', flavor_id='1', image_id='2', networks='none',
                 user_data='c3dvcmRmaXNo', metadata={'b': 'c'})
@@ -672,7 +679,7 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
         stored = mock.Mock(definition=None)
         stored.name = 'env'
         item = plan.Item('server.a.0', None)
-        with self.assertLogs('keystoneauth.session', 'DEBUG') as logs:
+        with debug_log(self) as logs:
             made = conductor.Conductor(self.inventory, stored)._create_image(
                 item, {'password': 'swordfish'})
             found = self.inventory.find('env', 'access.a.0')
