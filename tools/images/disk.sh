@@ -3,6 +3,7 @@
 # Makes images of whole disks with a Debian that boots under BIOS and UEFI.
 # Nothing is mounted for it. Sourced by builders after common.sh, never run.
 # shellcheck shell=bash
+# shellcheck disable=SC2034,SC2153  # what builders use, and what they set
 
 DEBIAN_FILES=$TOOLS/images/debian
 DISK_TOOLS=(
