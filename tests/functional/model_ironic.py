@@ -58,6 +58,7 @@ class Conductor(base.DbTestCase):
     def take_over(self):
         """Let another conductor do the work: nothing in memory remains."""
         cloud._clouds.clear()
+        self.forget_failures()
         driver_factory.HardwareTypesFactory._extension_manager = None
         for factory in driver_factory._INTERFACE_LOADERS.values():
             factory._extension_manager = None
@@ -149,6 +150,10 @@ class Conductor(base.DbTestCase):
             uuid, True,
             lambda task: task.driver.management.get_boot_device(task))
         return found['boot_device'], found['persistent']
+
+    def forget_failures(self):
+        """Let half a minute pass: a cloud that has failed is asked again."""
+        cloud._failures.clear()
 
     def get_power_state(self, uuid):
         """Read the power state."""

@@ -448,6 +448,8 @@ class Sequence(stateful.RuleBasedStateMachine):
         """Let Ironic read something of the node."""
         self._step(f'read: {what}')
         self._before()
+        # What others were told of the cloud just now does not count.
+        self.ironic.forget_failures()
         check, error = {
             'validate': self._read_validity,
             'boot device': self._read_boot_device,
