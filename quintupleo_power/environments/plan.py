@@ -5,7 +5,7 @@ import dataclasses
 
 from quintupleo_power.environments import schema
 
-# An access image is no item: it is made with the server with Ironic.
+# ACCESS has no item: the image is made with the server that runs Ironic.
 (NETWORK, SUBNET, ROUTER, INTERFACE, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP,
  VOLUME, ACCESS, SERVER, FLOATING_IP) = KINDS = (
      'network', 'subnet', 'router', 'interface', 'vip', 'port', 'subport',

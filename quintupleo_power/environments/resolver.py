@@ -110,7 +110,7 @@ class _Resolver:
     def _names(self):
         """Yield what the file names besides: what it is, its name, and where.
 
-        The name is None where there is none.
+        The name may be None.
         """
         for router in self._definition.routers:
             yield 'network', router.external_network, f'router "{router.name}"'

@@ -17,7 +17,7 @@ from tests.e2e import users_daemons  # noqa: E402
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Let tests with a cloud of their own come before there is another."""
+    """Put tests with a cloud of their own first: two are too much."""
     items.sort(key=lambda item: not getattr(item.module, 'OWN_CLOUD', False))
 
 

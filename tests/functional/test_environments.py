@@ -68,23 +68,17 @@ ports:
 
 
 # The same with an Ironic of its own in the place of the other server.
-CONTROL = f'''\
-  control:
+LAB_FILE = FILE.replace("""\
     kind: server
     image: quintupleo-empty-bios
-    flavor: tiny
-    user_data: boot.sh
-    nics:
-    - {{network: tenant, floating_ip: {EXTERNAL}, mac: 0a:00:27}}
-'''
-LAB_FILE = FILE.replace(CONTROL, f'''\
-  control:
+""", """\
     kind: ironic
-    flavor: tiny
-    nics:
-    - {{network: tenant, floating_ip: {EXTERNAL}, mac: 0a:00:27}}
-    - {{network: provision}}
-''')
+""").replace("""\
+    user_data: boot.sh
+""", "").replace("""mac: 0a:00:27}
+""", """mac: 0a:00:27}
+    - {network: provision}
+""")
 
 
 class Report(threading.Thread):

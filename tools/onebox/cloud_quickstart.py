@@ -4,7 +4,6 @@
 Nothing of the machine changes but the cache.
 """
 
-import functools
 import json
 import os
 import re
@@ -34,30 +33,22 @@ class CloudQuickstart:
 
     def __init__(self, shown, cloud, up_line):
         self._shown = shown
-        self._cloud = cloud
+        self.cloud = cloud
         self._up_line = up_line
         self.folder = system.cache_dir() / 'labs' / cloud
         self.clouds_yaml = self.folder / 'clouds.yaml'
         self._logs = self.folder / 'logs'
         self._images = image_files.Images(system.cache_dir(), self._logs)
 
-    @functools.cached_property
+    @property
     def venv(self):
-        """The Python environment of the clients, made if it is missing."""
-        release = releases.NEWEST
-        constraints = release.constraints
-        path = system.cache_dir() / 'clients' / ('venv-' + system.digest(
-            constraints.read_text()))
-        log = self._logs / 'python.log'
-        system.make_venv(path, release.companions, log, constraints)
-        ironic.install_checkout(path, log)
-        return path
+        """The Python environment of the clients."""
+        return system.cache_dir() / 'clients' / ('venv-' + system.digest(
+            releases.NEWEST.constraints.read_text()))
 
     def up(self, deploy=True):
         """Make the lab, and deploy a node of it if wanted."""
-        self._make_folders()
-        with self._shown.stage('Clients'):
-            self.venv  # noqa: B018 - it is made
+        self._install()
         with self._shown.stage('The cloud, checked'):
             self._show('quintupleo', 'check')
         with self._shown.stage('Images') as stage:
@@ -70,16 +61,20 @@ class CloudQuickstart:
 
     def down(self):
         """Remove the lab; the images stay in the project."""
-        self._make_folders()
-        with self._shown.stage('Clients'):
-            self.venv  # noqa: B018 - it is made
+        self._install()
         with self._shown.stage('Lab'):
             self._show('quintupleo', 'environment', 'delete', LAB)
         self.clouds_yaml.unlink(missing_ok=True)
 
-    def _make_folders(self):
+    def _install(self):
+        """Make the clients' environment, with this checkout as it is now."""
         for path in (self.folder, self._logs):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = self._logs / 'python.log'
+        with self._shown.stage('Clients'):
+            system.make_venv(self.venv, releases.NEWEST.companions, log,
+                             releases.NEWEST.constraints)
+            ironic.install_checkout(self.venv, log)
 
     def _client(self, *words, cloud=None):
         """Return the words of a command, and its environment."""
@@ -88,7 +83,7 @@ class CloudQuickstart:
         if cloud:
             settings['OS_CLIENT_CONFIG_FILE'] = str(self.clouds_yaml)
         return ([self.venv / 'bin' / 'openstack', '--os-cloud',
-                 cloud or self._cloud, *map(str, words)], settings)
+                 cloud or self.cloud, *map(str, words)], settings)
 
     def _read(self, *words, cloud=None):
         """Run the client, and return what it prints as JSON."""
@@ -104,7 +99,7 @@ class CloudQuickstart:
         command, settings = self._client(*words)
         if processes.call(command, env=settings, stdin=subprocess.DEVNULL):
             raise system.Error(
-                f'"openstack --os-cloud {self._cloud} {" ".join(words)}" '
+                f'"openstack --os-cloud {self.cloud} {" ".join(words)}" '
                 'failed; see what it says above.')
 
     def _upload(self, stage):
@@ -191,4 +186,4 @@ Go on with:
     baremetal node list
     baremetal node undeploy {NODE}
 It all goes with:
-    tools/quickstart --os-cloud {quickstart._cloud} --down'''
+    tools/quickstart --os-cloud {quickstart.cloud} --down'''

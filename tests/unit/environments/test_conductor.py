@@ -371,21 +371,7 @@ class AgainTestCase(LabTestCase):
                 self.assertEqual([], self.added())
 
     def test_delete_killed_anywhere(self):
-        self.create()
-        made = self.cloud.changes
-        self.environments().delete('env')
-        for number, before in itertools.product(
-                range(1, self.cloud.changes - made + 1), (True, False)):
-            with self.subTest(number=number, before=before):
-                self.setUp()
-                self.create()
-                self.cloud.faults = {self.cloud.changes + number: (
-                    before, fake_connection.Killed())}
-                with contextlib.suppress(fake_connection.Killed):
-                    self.environments().delete('env')
-                self.cloud.deaf = False
-                self.environments().delete('env')
-                self.assertEqual([], self.added())
+        self.kill_deletion_anywhere()
 
     def test_two_commands_at_once(self):
         # The other one makes the server while this one makes its secrets.

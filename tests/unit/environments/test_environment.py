@@ -93,6 +93,24 @@ class EnvironmentTestCase(unittest.TestCase):
     def create(self, text=FILE, name='env', **options):
         return self.environments().create(parse(text), name, **options)
 
+    def kill_deletion_anywhere(self):
+        """Check that a deletion that is killed can be repeated."""
+        self.create()
+        made = self.cloud.changes
+        self.environments().delete('env')
+        for number in range(1, self.cloud.changes - made + 1):
+            for before in (True, False):
+                with self.subTest(number=number, before=before):
+                    self.setUp()
+                    self.create()
+                    self.cloud.faults = {self.cloud.changes + number: (
+                        before, fake_connection.Killed())}
+                    with contextlib.suppress(fake_connection.Killed):
+                        self.environments().delete('env')
+                    self.cloud.deaf = False
+                    self.environments().delete('env')
+                    self.assertEqual([], self.added())
+
     def added(self, kind=None):
         return [thing for thing_id, thing in self.cloud.things.items()
                 if thing_id not in self.before
@@ -419,21 +437,7 @@ class CreateTestCase(EnvironmentTestCase):
         self.cloud.faults = {}
 
     def test_delete_killed_anywhere(self):
-        self.create()
-        made = self.cloud.changes
-        self.environments().delete('env')
-        for number in range(1, self.cloud.changes - made + 1):
-            for before in (True, False):
-                with self.subTest(number=number, before=before):
-                    self.setUp()
-                    self.create()
-                    self.cloud.faults = {self.cloud.changes + number: (
-                        before, fake_connection.Killed())}
-                    with contextlib.suppress(fake_connection.Killed):
-                        self.environments().delete('env')
-                    self.cloud.deaf = False
-                    self.environments().delete('env')
-                    self.assertEqual([], self.added())
+        self.kill_deletion_anywhere()
 
 
 class ForecastTestCase(EnvironmentTestCase):

@@ -105,7 +105,7 @@ def test_machines_get_the_addresses_of_neutron_alone(configure):
     conf = configure.files(SETTINGS, 'ens4')['dnsmasq.conf']
     assert 'dhcp-range=192.0.2.0,static,255.255.255.0,12h\n' in conf
     assert '\ninterface=ens4\n' in conf
-    # No way out of the network is told where there is none.
+    # Without a router machines get no default route.
     assert '\ndhcp-option=option:router\n' in conf
 
 
