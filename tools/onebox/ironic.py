@@ -292,7 +292,7 @@ def install_checkout(venv, log):
          '--disable-pip-version-check', REPOSITORY],
         log=log, env={
             'PATH': f'{venv}/bin:/usr/bin:/bin',
-            'HOME': '/root',
+            'HOME': str(pathlib.Path.home()),
             'LC_ALL': 'C.UTF-8',
             # The clone may belong to the user who called sudo.
             'GIT_CONFIG_COUNT': '1',
