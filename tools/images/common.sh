@@ -16,6 +16,8 @@ PATH=$PATH:/usr/sbin:/sbin
 # Debian's release whose packages the images of Linux systems are made of.
 # One for every host: an image does not depend on where it was built.
 DEBIAN_RELEASE=bookworm
+# Where it has fakeroot's library.
+LIBFAKEROOT_DIR=/usr/lib/x86_64-linux-gnu/libfakeroot
 
 say() {
     echo "$PROGRAM: $*"
@@ -51,9 +53,52 @@ parse_arguments() {
     OUTPUT=$(realpath -m -- "$OUTPUT")
 }
 
-require_root() {
-    (( EUID == 0 )) || die "must be run as root: it installs packages and" \
-        "makes files that root owns."
+# True for root of this machine, and not for one that become_root made.
+is_true_root() {
+    (( EUID == 0 )) && [[ -z ${FAKEROOTKEY:-} ]]
+}
+
+# Runs the script again for another user than root: in a user namespace, where
+# it may mount and chroot, and with fakeroot, which keeps the owners of files.
+# Only one user is mapped, so that neither setuid programs nor subordinate
+# user IDs are needed (user_namespaces(7)).
+become_root() {
+    local status=0
+
+    (( EUID == 0 )) && return
+    open_work_folder fakeroot "$CACHE_DIR"
+    need_packages mmdebstrap debian-archive-keyring
+    fetch_fakeroot
+    export QUINTUPLEO_CACHE_DIR=$CACHE_DIR
+    # The kernel refuses owners that are not mapped with another error than
+    # the one that fakeroot passes over.
+    export FAKEROOTDONTTRYCHOWN=1
+    export LIBFAKEROOT=$WORK/debian$LIBFAKEROOT_DIR/libfakeroot-sysv.so
+    # shellcheck disable=SC2016  # all of it is for that shell
+    isolate --map-root-user --mount-proc bash -c '
+        FAKEROOTKEY=$("$1/debian/usr/bin/faked-sysv")
+        export FAKEROOTKEY=${FAKEROOTKEY%:*}
+        export LD_PRELOAD=${LIBFAKEROOT##*/}
+        export LD_LIBRARY_PATH=$2:${LIBFAKEROOT%/*}:${LD_LIBRARY_PATH:-}
+        exec "${@:3}"' \
+        "$PROGRAM" "$WORK" "$LIBFAKEROOT_DIR" "$0" "$@" || status=$?
+    exit "$status"
+}
+
+# Unpacks fakeroot of the images' release: programs in an image load it, too.
+fetch_fakeroot() {
+    local sources
+
+    unshare --map-root-user true || die "must be run as root: this machine" \
+        "does not permit user namespaces."
+    mapfile -t sources < <(debian_sources "$DEBIAN_RELEASE")
+    mmdebstrap --quiet --mode=chrootless --variant=extract \
+        --include=fakeroot "$DEBIAN_RELEASE" "$WORK/debian" \
+        "${sources[@]}" >"$WORK/command.log" 2>&1 || {
+        tail -n 30 "$WORK/command.log" >&2
+        die "mmdebstrap could not unpack fakeroot of Debian $DEBIAN_RELEASE;" \
+            "see its messages above."
+    }
 }
 
 apt_install() {
@@ -74,7 +119,7 @@ need_packages() {
     done
     (( ${#missing[@]} )) || return 0
 
-    (( EUID == 0 )) || {
+    is_true_root || {
         unpack_packages "${missing[@]}"
         return
     }
@@ -92,7 +137,7 @@ unpack_packages() {
 
     say "fetching $*"
     mkdir -p "$archives/partial" "$WORK/packages"
-    apt-get -qq -y -o Debug::NoLocking=true \
+    apt-get -qq -y -o Debug::NoLocking=true -o APT::Sandbox::User=root \
         -o Dir::Cache::Archives="$archives" --no-install-recommends \
         --download-only install "$@" >/dev/null ||
         die "apt-get could not fetch $*; see its message above. Run" \
@@ -101,7 +146,8 @@ unpack_packages() {
         dpkg-deb --extract "$archive" "$WORK/packages"
     done
     PATH=$WORK/packages/usr/bin:$WORK/packages/usr/sbin:$PATH
-    export LD_LIBRARY_PATH=$WORK/packages/usr/lib/x86_64-linux-gnu
+    LD_LIBRARY_PATH=$WORK/packages/usr/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
+    export LD_LIBRARY_PATH
 }
 
 # Prints the path of a package's file, installed or unpacked.
@@ -163,21 +209,45 @@ clean_up() {
 }
 
 # Runs a command with mounts and processes of its own: none of them is left
-# when it ends, or when this script is killed. Its output is kept for the case
-# that it fails.
-run_isolated() {
-    local log=$WORK/command.log
+# when it ends, or when this script is killed. Options for unshare may be
+# before the command.
+isolate() {
+    local status=0
 
     # In the background, because bash answers signals only while it waits.
     setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child \
-        "$@" >"$log" 2>&1 &
+        "$@" &
     ISOLATED=$!
-    wait "$ISOLATED" || {
-        ISOLATED=
+    wait "$ISOLATED" || status=$?
+    ISOLATED=
+    return "$status"
+}
+
+# Runs a command isolated. Its output is kept for the case that it fails.
+run_isolated() {
+    local log=$WORK/command.log
+
+    isolate "$@" >"$log" 2>&1 || {
         tail -n 30 "$log" >&2
         return 1
     }
-    ISOLATED=
+}
+
+# Sets MMDEBSTRAP to what installs Debian.
+choose_mmdebstrap() {
+    MMDEBSTRAP=(
+        mmdebstrap
+        # Merged from the start: package usrmerge would bring all of Perl.
+        --hook-dir="$(file_of /usr/share/mmdebstrap/hooks/merged-usr)"
+    )
+    # shellcheck disable=SC2016  # the variable is for the hook's shell
+    is_true_root || MMDEBSTRAP+=(
+        # A device that fakeroot made is a file.
+        --skip=chroot/mount/dev
+        --setup-hook="mkdir -p \"\$1$LIBFAKEROOT_DIR\" &&
+            cp \"\$LIBFAKEROOT\" \"\$1$LIBFAKEROOT_DIR\""
+        --extract-hook='mount --rbind /dev "$1/dev"'
+    )
 }
 
 # Prints the apt sources of a Debian release at the mirrors that this machine

@@ -52,14 +52,13 @@ install_debian() {
 
     mapfile -t sources < <(debian_sources "$DEBIAN_RELEASE")
     packages=$(IFS=, && echo "${PACKAGES[*]}")
-    # Merged from the start: package usrmerge would bring all of Perl. Our own
-    # files are there before the kernel, whose initramfs they shape.
+    # Our own files are there before the kernel, whose initramfs they shape.
     export WORK
+    choose_mmdebstrap
     # shellcheck disable=SC2016  # the variables are for the hook's shell
-    run_isolated mmdebstrap --variant=apt --include="$packages" \
+    run_isolated "${MMDEBSTRAP[@]}" --variant=apt --include="$packages" \
         --dpkgopt="$DEBIAN_FILES/dpkg.cfg" \
         --aptopt='Acquire::Languages "none"' \
-        --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
         --essential-hook='cp -rT "$WORK/files" "$1"' \
         "$DEBIAN_RELEASE" "$WORK/root" "${sources[@]}" ||
         die "mmdebstrap could not install Debian $DEBIAN_RELEASE;" \
@@ -89,6 +88,7 @@ configure_debian() {
 make_root_file_system() {
     local features used size
 
+    rm -rf "$WORK/root$LIBFAKEROOT_DIR"
     features=none,has_journal,ext_attr,resize_inode,dir_index,filetype
     features+=,extent,64bit,flex_bg,sparse_super,large_file,huge_file
     features+=,dir_nlink,extra_isize,metadata_csum
@@ -112,7 +112,7 @@ make_grub() {
 search.fs_uuid $ROOT_UUID root
 configfile (\$root)/boot/grub/grub.cfg
 EOF
-    grub-mkimage -O "$platform" -p /boot/grub -c "$WORK/grub-start.cfg" \
+    grub-mkimage -O "$platform" -d "$(file_of "/usr/lib/grub/$platform")" -p /boot/grub -c "$WORK/grub-start.cfg" \
         "${GRUB_MODULES[@]}" "$@" ||
         die "grub-mkimage could not make GRUB for $platform."
 }
@@ -148,7 +148,7 @@ make_bios_grub() {
     make_grub i386-pc biosdisk >"$WORK/core.img"
     [[ $(stat -c %s "$WORK/core.img") -le $(( BIOS_SECTORS * 512 )) ]] ||
         die "GRUB for BIOS is larger than its partition."
-    cp /usr/lib/grub/i386-pc/boot.img "$WORK/boot.img"
+    cp "$(file_of /usr/lib/grub/i386-pc/boot.img)" "$WORK/boot.img"
     patch_number "$WORK/boot.img" $(( 0x5c )) "$BIOS_START"
     patch_number "$WORK/core.img" $(( 0x1f4 )) $(( BIOS_START + 1 ))
 }
