@@ -4,6 +4,7 @@
 Under BIOS the disk is written from a raw image, under UEFI from a qcow2 one.
 """
 
+import re
 import secrets
 
 import pytest
@@ -24,6 +25,16 @@ def enrolled_node_becomes_manageable(lab, stage, name):
 def cleaning_makes_it_available(lab, stage, name):
     lab.nodes.provision(name, 'provide', 'available', stage, 900)
     assert 'rescue' in _actions(lab, name)
+    # As it was built: Ironic unpacks what it knows to be compressed.
+    assert _ramdisk_sizes(lab, name) == {
+        lab.images.agent_ramdisk.stat().st_size}
+
+
+def _ramdisk_sizes(lab, name):
+    """Return the sizes of the ramdisks that a machine has fetched."""
+    return set(map(int, re.findall(
+        rf'GET /{lab.nodes.node(name).id}/deploy_ramdisk \S+ 200 (\d+)',
+        (lab.ironic.logs / 'nginx-access.log').read_text())))
 
 
 def deployment_makes_it_active(lab, stage, name):
