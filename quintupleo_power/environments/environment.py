@@ -15,6 +15,7 @@ from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import existing_servers
 from quintupleo_power.environments import images
+from quintupleo_power.environments import ironic_logs
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -250,6 +251,19 @@ class Environments:
         return console_logs.ConsoleLogs(self._inventory, {
             ownership.name(name, each.key): each.body
             for each in self.get(name).all(plan.SERVER)})
+
+    @errors.translated()
+    def save_logs(self, name, folder):
+        """Write the console logs of the servers, and more, into a folder.
+
+        See :meth:`console_logs.ConsoleLogs.save` and :func:`ironic_logs.save`.
+        """
+        self.console_logs(name).save(folder)
+        ironic = self.get(name).ironic
+        if ironic:
+            ironic_logs.save(self.access(name),
+                             ownership.name(name, ironic.key), folder,
+                             self._progress)
 
     @errors.translated()
     def describe_nodes(self, name, host_cloud=None):

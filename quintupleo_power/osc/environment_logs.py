@@ -22,14 +22,16 @@ class EnvironmentLogs(common.OfEnvironment):
         chosen.add_argument(
             '--output', metavar='<folder>',
             help=_("Write each server's console log, and a file with its "
-                   'state and actions, into this folder'))
+                   'state and actions, into this folder; where it has an '
+                   'Ironic of its own, the log of that, and states and '
+                   'history of its nodes, too'))
         common.add_concurrency_option(parser)
 
     def act(self, parsed_args, environments):
-        logs = environments.console_logs(parsed_args.name)
         if parsed_args.output:
-            logs.save(parsed_args.output)
+            environments.save_logs(parsed_args.name, parsed_args.output)
             return
+        logs = environments.console_logs(parsed_args.name)
         width = max(map(len, logs.names), default=0)
         for name, line in logs.lines(parsed_args.follow):
             print(f'{name:<{width}} | {line}', file=self.app.stdout,

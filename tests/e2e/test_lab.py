@@ -302,6 +302,12 @@ def test_life_of_a_lab(lab, tmp_path):
     lab.scale(1)
     lab.wait_for(lambda: f'{NAME}-node-1' not in lab.states(),
                  'scaled down')
+    lab.run('logs', NAME, '--output', tmp_path / 'logs')
+    logs = {path.name: path.read_text()
+            for path in (tmp_path / 'logs').iterdir()}
+    assert 'ironic.conductor' in logs[f'{NAME}-undercloud-0.ironic.log']
+    assert {node['name'] for node in json.loads(
+        logs[f'{NAME}-undercloud-0.nodes.json'])} == set(lab.states())
     lab.run('delete', NAME)
     lab.say('deleted')
     assert projects.holdings(lab.cloud) == before

@@ -7,6 +7,8 @@ import stat
 from unittest import mock
 
 import openstack
+from requests import exceptions
+import requests_mock
 import yaml
 
 from tests.unit.environments import fake_connection
@@ -16,7 +18,7 @@ from tests.unit.osc import base
 OTHER = {'auth': {'auth_url': 'https://other.example', 'password': 'mine'}}
 
 
-class CloudsFileTestCase(test_conductor.LabTestCase, base.CommandTestCase):
+class LabCommandTestCase(test_conductor.LabTestCase, base.CommandTestCase):
 
     def setUp(self):
         super().setUp()
@@ -30,6 +32,9 @@ class CloudsFileTestCase(test_conductor.LabTestCase, base.CommandTestCase):
     def make(self, *words):
         self.succeed('CreateEnvironment', self.lab, '--name', 'env', '--wait',
                      *words)
+
+
+class CloudsFileTestCase(LabCommandTestCase):
 
     def test_create(self):
         self.make('--clouds-yaml', self.clouds, '-f', 'json')
@@ -134,3 +139,49 @@ class CloudsFileTestCase(test_conductor.LabTestCase, base.CommandTestCase):
             self.fail_with('CreateEnvironment', self.lab, '--name', 'env',
                            '--ironic-os-cloud', 'absent',
                            says='--ironic-os-cloud: Cloud absent was not')
+
+
+class LogsOfIronicTestCase(LabCommandTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.make()
+        self.api = requests_mock.Mocker()
+        self.api.start()
+        self.addCleanup(self.api.stop)
+        self.url = self.content()['api']['url']
+        self.saved = os.path.join(self.folder, 'logs')
+
+    def save(self):
+        self.succeed('EnvironmentLogs', 'env', '--output', self.saved)
+        return set(os.listdir(self.saved))
+
+    def test_log_and_nodes_with_their_history(self):
+        self.api.get(f'{self.url}/ironic.log', text='a line\n')
+        self.api.get(f'{self.url}/v1/nodes', json={
+            'nodes': [{'uuid': 'u1', 'name': 'env-node-0'}]})
+        self.api.get(f'{self.url}/v1/nodes/u1/history?detail=true', json={
+            'history': [{'event': 'Timeout reached'}]})
+        names = self.save()
+        self.assertLess({'env-undercloud-0.log', 'env-undercloud-0.ironic.log',
+                         'env-undercloud-0.nodes.json'}, names)
+        with open(f'{self.saved}/env-undercloud-0.ironic.log') as source:
+            self.assertEqual('a line\n', source.read())
+        with open(f'{self.saved}/env-undercloud-0.nodes.json') as source:
+            self.assertEqual(
+                [{'uuid': 'u1', 'name': 'env-node-0',
+                  'history': [{'event': 'Timeout reached'}]}],
+                json.load(source))
+        for request in self.api.request_history:
+            self.assertTrue(request.headers['Authorization'])
+        self.assertNotIn('driver_info', self.api.request_history[1].url)
+
+    def test_ironic_that_does_not_answer(self):
+        self.api.get(f'{self.url}/ironic.log',
+                     exc=exceptions.ConnectTimeout)
+        names = self.save()
+        self.assertIn('env-undercloud-0.log', names)
+        self.assertNotIn('env-undercloud-0.ironic.log', names)
+        self.assertIn(f'The Ironic at {self.url} did not give all', self.err)
+        for secret in self.secrets():
+            self.assertNotIn(secret, self.out + self.err)
