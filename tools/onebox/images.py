@@ -45,8 +45,10 @@ SOURCES = {
     'build-conductor-image': (
         'tools/images/disk.sh', 'tools/images/debian',
         'tools/images/conductor', 'tools/images/agent',
-        'tools/onebox/ironic_files.py', 'tools/onebox/constraints',
-        'quintupleo_power', 'setup.cfg')}
+        'tools/build-agent-ramdisk', 'tools/onebox/ironic_files.py',
+        'tools/onebox/constraints', 'quintupleo_power', 'setup.cfg')}
+# Images that are in others.
+PARTS = {'conductor image': ('agent ramdisk', 'EFI boot loader')}
 # What a rescue, virtual media and a deployment take.
 USUAL = ('iPXE rescue image', 'EFI boot loader', 'agent ramdisk',
          'Debian disk image')
@@ -82,6 +84,8 @@ class Images:
         :param title: a key of ``BUILDERS``.
         :raises: Error that names the builder's log.
         """
+        for part in PARTS.get(title, ()):
+            self.build(part)
         builder, output, made = BUILDERS[title]
         name = ''.join(builder)
         mark = self.folder / (name + '.recipe')

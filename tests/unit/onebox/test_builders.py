@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from onebox import images
+
 TOOLS = pathlib.Path(__file__).resolve().parents[3] / 'tools'
 # It stands for apt-get: the archive has the words in the place of packages.
 APT_GET = '''\
@@ -97,3 +99,32 @@ def test_folder_of_a_result_keeps_its_mode(shell, tmp_path):
                  QUINTUPLEO_CACHE_DIR=str(tmp_path / 'cache'))
     assert not said.returncode, said.stderr
     assert stat.S_IMODE(target.stat().st_mode) == 0o700
+
+
+def test_image_whose_part_has_changed_is_built_with_it(tmp_path, monkeypatch):
+    ran = []
+
+    def build(command, **_):
+        ran.append(command[0].name)
+        for name in ('agent.kernel', 'agent.ramdisk', 'esp.img',
+                     'conductor.qcow2'):
+            (built.folder / name).touch()
+        return 0
+
+    built = images.Images(tmp_path, tmp_path)
+    recipes = {'build-agent-ramdisk': 'old'}
+    monkeypatch.setattr(images.processes, 'call', build)
+    monkeypatch.setattr(built, '_recipe', lambda name: recipes.get(name, ''))
+    parts = ['build-agent-ramdisk', 'build-esp-image']
+    for _ in range(2):
+        built.build('conductor image')
+        assert ran == [*parts, 'build-conductor-image']
+    recipes['build-agent-ramdisk'] = recipes['build-conductor-image'] = 'new'
+    built.build('conductor image')
+    assert ran[3:] == ['build-agent-ramdisk', 'build-conductor-image']
+
+
+def test_conductor_image_is_made_of_what_its_parts_are_made_of():
+    sources = images.SOURCES['build-conductor-image']
+    assert set(images.SOURCES['build-agent-ramdisk']) < set(sources)
+    assert 'tools/build-agent-ramdisk' in sources
