@@ -132,9 +132,9 @@ class Trial:
         """Return what could not be removed and why; empty if nothing."""
         self._may_be_there = False
         try:
-            self._environments().delete(self._name)
-        except (env_errors.EnvironmentsError, *env_errors.CLOUD_ERRORS,
-                KeyboardInterrupt) as exc:
+            with env_errors.translated():
+                self._environments().delete(self._name)
+        except (env_errors.EnvironmentsError, KeyboardInterrupt) as exc:
             return '; '.join(str(exc).splitlines()) or 'Interrupted'
         return ''
 

@@ -84,7 +84,8 @@ class Preview:
 class Environments:
     """The environments of one project of a host cloud.
 
-    All methods raise EnvironmentsError.
+    All methods raise EnvironmentsError or what :func:`errors.translated`
+    makes one of.
     """
 
     def __init__(self, connection, progress, concurrency=retry.CONCURRENCY,
@@ -103,7 +104,6 @@ class Environments:
         self._store = store.EnvironmentStore(self._inventory)
         self._remover = remover.Remover(self._inventory, removal_timeout)
 
-    @errors.translated()
     def preview(self, wanted, name):
         """Return the :class:`Preview` of a :class:`definition.Definition`."""
         self._require_same(self._store.get(name), wanted)
@@ -118,7 +118,6 @@ class Environments:
         quota.require(costs)
         return Preview(name, missing, costs), resolved
 
-    @errors.translated()
     def create(self, wanted, name, wait=True, ironic_cloud=None):
         """Create an environment, or what is missing of it, and return it.
 
@@ -132,7 +131,6 @@ class Environments:
         return self._build(stored or self._store.create(name, wanted),
                            resolved, wait, ironic_cloud)
 
-    @errors.translated()
     def scale(self, name, role, count, wait=True):
         """Change the number of servers of a role, as :meth:`create`."""
         stored = self._store.require(name)
@@ -172,7 +170,6 @@ class Environments:
             found = self.get(name)
         return found
 
-    @errors.translated()
     def access(self, name):
         """Return what is needed to use an environment's Ironic, as a dict."""
         ironic = self.get(name).ironic
@@ -184,7 +181,6 @@ class Environments:
         return self._retrier.call(images.download, self._connection,
                                   ownership.access_id(ironic.body))
 
-    @errors.translated()
     def all(self):
         """Return all :class:`Environment` of the project, by name."""
         found = self._inventory.read()
@@ -192,7 +188,6 @@ class Environments:
         return [self._read(name, stored.get(name), found[name])
                 for name in sorted({*found, *stored})]
 
-    @errors.translated()
     def get(self, name):
         """Return the :class:`Environment` of a name, which has to exist."""
         resources = self._inventory.read(name)[name]
@@ -219,7 +214,6 @@ class Environments:
                            COMPLETE if is_complete else INCOMPLETE, wanted,
                            resources)
 
-    @errors.translated()
     def delete(self, name):
         """Delete an environment; return whether there was anything of it."""
         stored = self._store.get(name)
@@ -244,20 +238,17 @@ class Environments:
             self._store.delete(name)
         return existed
 
-    @errors.translated()
     def console_logs(self, name):
         """Return the :class:`console_logs.ConsoleLogs` of the servers."""
         return console_logs.ConsoleLogs(self._inventory, {
             ownership.name(name, each.key): each.body
             for each in self.get(name).all(plan.SERVER)})
 
-    @errors.translated()
     def describe_nodes(self, name, host_cloud=None):
         """Return the nodes of :meth:`describe`, which has to be complete."""
         self._require_complete(name)
         return self.describe(name, host_cloud).nodes
 
-    @errors.translated()
     def describe(self, name, host_cloud=None):
         """Return :class:`enrolment.Described`, see :func:`describe` there."""
         wanted = self._store.require(name).definition
@@ -270,7 +261,6 @@ class Environments:
             wanted, builder.usable(self._inventory.read(name)[name]),
             resolver.resolve(self._inventory, wanted), host_cloud)
 
-    @errors.translated()
     def describe_servers(self, references, **options):
         """Return nodes for servers, as :func:`existing_servers.describe`."""
         described, warnings = existing_servers.describe(
@@ -292,24 +282,20 @@ class Environments:
             described, baremetal, self._retrier, refuse_enrolled,
             self._connection.compute if tag_servers else None)
 
-    @errors.translated()
     def snapshot(self, name, snapshot):
         """Snapshot the disks of all servers, all or none."""
         self._snapshots.create(
             name, snapshot, self._require_complete(name).all(plan.SERVER))
 
-    @errors.translated()
     def restore(self, name, snapshot, start=False):
         """Restore the disks of all servers; start those that ran, or none."""
         self._snapshots.restore(
             name, snapshot, self.get(name).all(plan.SERVER), start)
 
-    @errors.translated()
     def list_snapshots(self, name=None):
         """Return :class:`snapshots.EnvironmentSnapshot`, the oldest first."""
         return self._snapshots.all(name)
 
-    @errors.translated()
     def delete_snapshot(self, name, snapshot):
         """Delete a snapshot; return whether it existed."""
         return self._snapshots.delete(name, snapshot)

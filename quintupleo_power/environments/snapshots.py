@@ -59,8 +59,8 @@ class EnvironmentSnapshot:
 class EnvironmentSnapshots:
     """The snapshots of environments in one project.
 
-    All methods raise EnvironmentsError or HostCloudError; the servers that
-    they take are lists of :class:`owned_resources.Resource`.
+    All methods raise EnvironmentsError; the servers that they take are lists
+    of :class:`owned_resources.Resource`.
     """
 
     def __init__(self, services, progress, timeout=TIMEOUT):
@@ -72,6 +72,7 @@ class EnvironmentSnapshots:
         self._progress = progress
         self._timeout = timeout
 
+    @errors.translated()
     def all(self, environment=None):
         """Return snapshots of one environment or all, the oldest first."""
         found = collections.defaultdict(dict)

@@ -246,7 +246,8 @@ class DeleteEnvironment(common.EnvironmentsCommand):
         for name in names:
             # An error of one does not keep the others.
             try:
-                existed = environments.delete(name)
+                with errors.translated():
+                    existed = environments.delete(name)
             except errors.Cancelled:
                 raise
             except errors.EnvironmentsError as exc:
