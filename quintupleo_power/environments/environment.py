@@ -184,7 +184,7 @@ class Environments:
     def all(self):
         """Return all :class:`Environment` of the project, by name."""
         found = self._inventory.read()
-        stored = {each.name: each for each in self._store.all()}
+        stored = self._store.all()
         return [self._read(name, stored.get(name), found[name])
                 for name in sorted({*found, *stored})]
 

@@ -80,10 +80,9 @@ class EnvironmentSnapshots:
                 visibility='private', **(
                     {ownership.ENVIRONMENT: environment} if environment
                     else {})):
-            owner, key = (each.properties.get(name) for name in (
-                ownership.ENVIRONMENT, ownership.KEY))
-            if owner and key and _SERVERS in each.properties:
-                found[owner, each.name][key] = each
+            owner = ownership.parse_metadata(each.properties)
+            if owner and _SERVERS in each.properties:
+                found[owner[0], each.name][owner[1]] = each
         return [self._snapshot(*names, members)
                 for names, members in found.items()]
 
