@@ -293,3 +293,33 @@ class EnrollEnvironment(common.OfEnvironment, command.Lister):
         return common.enroll(
             self.app, parsed_args, environments, environments.describe_nodes(
                 parsed_args.name, parsed_args.host_cloud))
+
+
+class EnvironmentLogs(common.OfEnvironment):
+    _description = _(
+        'Show what the servers of an environment have written to their serial '
+        "consoles, each line with its server's name, or write it to files.")
+
+    interrupted = _('Interrupted.')
+
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
+        chosen = parser.add_mutually_exclusive_group()
+        chosen.add_argument(
+            '-f', '--follow', action='store_true',
+            help=_('Go on with what they write, until Ctrl-C'))
+        chosen.add_argument(
+            '--output', metavar='<folder>',
+            help=_("Write each server's console log, and a file with its "
+                   'state and actions, into this folder'))
+        common.add_concurrency_option(parser)
+
+    def act(self, parsed_args, environments):
+        logs = environments.console_logs(parsed_args.name)
+        if parsed_args.output:
+            logs.save(parsed_args.output)
+            return
+        width = max(map(len, logs.names), default=0)
+        for name, line in logs.lines(parsed_args.follow):
+            print(f'{name:<{width}} | {line}', file=self.app.stdout,
+                  flush=True)
