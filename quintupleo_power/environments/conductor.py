@@ -20,6 +20,7 @@ import yaml
 from quintupleo_power.environments import application_credentials
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
+from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import schema
@@ -62,7 +63,7 @@ class Conductor:
             *(created[key].floating_ip_address for key in item.after
               if plan.kind(key) == plan.FLOATING_IP),
             *(address for key in item.after if plan.kind(key) == plan.PORT
-              for address in _fixed_ips(created[key]))]
+              for address in networking.fixed_ips(created[key]))]
         certificate, key = _certificate(addresses)
         host = f'[{addresses[0]}]' if ':' in addresses[0] else addresses[0]
         api = {'url': f'https://{host}:{_PORT}', 'username': 'admin',
@@ -115,7 +116,8 @@ class Conductor:
         number, subnet = next(
             each for each in enumerate(network.subnets)
             if ':' not in each[1].cidr)
-        address = next(each for each in _fixed_ips(port) if ':' not in each)
+        address = next(each for each in networking.fixed_ips(port)
+                       if ':' not in each)
         has_router = any(name in router.networks
                          for router in self._definition.routers)
         return {
@@ -139,10 +141,6 @@ def _entry(config):
     except (OSError, UnicodeDecodeError) as exc:
         raise errors.EnvironmentsError(
             f'The CA file of the host cloud cannot be read: {exc}')
-
-
-def _fixed_ips(port):
-    return [each['ip_address'] for each in port.fixed_ips]
 
 
 def _certificate(addresses):

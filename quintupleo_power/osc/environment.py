@@ -13,6 +13,7 @@ from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
+from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
@@ -74,7 +75,7 @@ def _columns(found):
         'networks': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.NETWORK)}),
         'virtual_ips': format_columns.DictColumn(
-            {each.body.name: ', '.join(_fixed_ips(each.body))
+            {each.body.name: ', '.join(networking.fixed_ips(each.body))
              for each in found.all(plan.VIRTUAL_IP)}),
         'ports': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.PORT)
@@ -94,11 +95,7 @@ def _addresses(found, server):
     prefix = plan.key(plan.PORT, *server.key.split('.')[1:], '')
     return [address for each in found.all(plan.PORT)
             if each.key.startswith(prefix)
-            for address in _fixed_ips(each.body)]
-
-
-def _fixed_ips(port):
-    return [each['ip_address'] for each in port.fixed_ips or ()]
+            for address in networking.fixed_ips(each.body)]
 
 
 def _timestamp(moment):
