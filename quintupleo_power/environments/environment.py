@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole environments: created, scaled, deleted, enrolled and snapshotted."""
 
+import collections
 import dataclasses
 import datetime
 import functools
@@ -29,6 +30,9 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
 
+# What a creation would make: lists of names by their title, and the list of
+# quota.Cost.
+Preview = collections.namedtuple('Preview', 'names costs')
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
 TIMEOUT = 600
@@ -63,24 +67,6 @@ class Environment:
                      if ownership.access_id(each.body)), None)
 
 
-@dataclasses.dataclass(frozen=True)
-class Preview:
-    """What the creation of an environment would do."""
-
-    name: str
-    missing: list[plan.Item]
-    costs: list[quota.Cost]
-
-    def names(self):
-        """Return the names of what would be created, as lists by title."""
-        found = {}
-        for item in self.missing:
-            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
-                found.setdefault(plan.TITLES[item.kind], []).append(
-                    ownership.name(self.name, item.key))
-        return found
-
-
 class Environments:
     """The environments of one project of a host cloud.
 
@@ -107,16 +93,22 @@ class Environments:
     def preview(self, wanted, name):
         """Return the :class:`Preview` of a :class:`definition.Definition`."""
         self._require_same(self._store.get(name), wanted)
-        return self._check(wanted, name)[0]
+        _, missing, costs = self._check(wanted, name)
+        names = collections.defaultdict(list)
+        for item in missing:
+            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
+                names[plan.TITLES[item.kind]].append(
+                    ownership.name(name, item.key))
+        return Preview(names, costs)
 
     def _check(self, wanted, name):
-        """Return (the :class:`Preview`, :class:`resolver.Resolved`)."""
+        """Return what the file names, what is missing, and its costs."""
         resolved = resolver.resolve(self._inventory, wanted)
         missing = builder.missing(wanted, self._inventory.read(name)[name])
         costs = quota.compare(quota.needed(missing, resolved),
                               quota.read(self._connection, self._retrier))
         quota.require(costs)
-        return Preview(name, missing, costs), resolved
+        return resolved, missing, costs
 
     def create(self, wanted, name, wait=True, ironic_cloud=None):
         """Create an environment, or what is missing of it, and return it.
@@ -127,7 +119,7 @@ class Environments:
         """
         stored = self._store.get(name)
         self._require_same(stored, wanted)
-        _, resolved = self._check(wanted, name)
+        resolved, _, _ = self._check(wanted, name)
         return self._build(stored or self._store.create(name, wanted),
                            resolved, wait, ironic_cloud)
 
@@ -135,19 +127,15 @@ class Environments:
         """Change the number of servers of a role, as :meth:`create`."""
         stored = self._store.require(name)
         wanted = definition.scale(stored.definition, role, count)
-        _, resolved = self._check(wanted, name)
+        resolved, _, _ = self._check(wanted, name)
         return self._build(self._store.update(stored, wanted), resolved, wait)
 
     def _require_same(self, stored, wanted):
         """Refuse another definition for an environment that exists."""
-        existing = stored and stored.definition
-        if existing in (None, wanted):
+        if stored is None or stored.definition == wanted:
             return
-        same = wanted
-        for role in existing.roles:
-            if role.name in {each.name for each in wanted.roles}:
-                same = definition.scale(same, role.name, role.count)
-        if same == existing:
+        if (definition.without_counts(stored.definition)
+                == definition.without_counts(wanted)):
             raise errors.EnvironmentsError(
                 f'Environment "{stored.name}" is there with other numbers of '
                 'servers: change them with "openstack quintupleo environment '

@@ -134,7 +134,7 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
             raise errors.EnvironmentsError(
                 f'{parsed_args.file} has no "name": add one, or give --name')
         if parsed_args.dry_run:
-            return _preview_columns(environments.preview(wanted, name))
+            return _preview_columns(name, environments.preview(wanted, name))
         if parsed_args.clouds_yaml:
             clouds_yaml.check(parsed_args.clouds_yaml, name)
         if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
@@ -154,12 +154,12 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
         return _columns(found)
 
 
-def _preview_columns(preview):
+def _preview_columns(name, preview):
     return ('name', 'to_make', 'quota'), (
-        preview.name,
+        name,
         common.LinesColumn(
             [{'what': what, 'names': sorted(names, key=common.natural_order)}
-             for what, names in preview.names().items()],
+             for what, names in preview.names.items()],
             '{what}: {names}'),
         common.LinesColumn(
             [{'what': each.what, 'needed': each.needed,

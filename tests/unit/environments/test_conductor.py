@@ -275,7 +275,7 @@ class CreateTestCase(LabTestCase):
     def test_preview(self):
         found = self.environments().preview(
             test_environment.parse(FILE), 'env')
-        self.assertNotIn('access images', found.names())
+        self.assertNotIn('access images', found.names)
         self.assertNotIn('access images', {each.what for each
                                            in found.costs})
 
