@@ -15,7 +15,6 @@ from openstack.config import cloud_region
 from openstack import exceptions
 import yaml
 
-from quintupleo_power.environments import application_credentials
 from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
@@ -641,7 +640,7 @@ class OpenstacksdkTestCase(test_images.ImagesTestCase):
             'application_credential': {'id': '1', 'secret': 'swordfish'}})
         with debug_log(self) as logs:
             logging.getLogger('keystoneauth.session').debug('At least one.')
-            made = application_credentials.create(
+            made = conductor.create_credential(
                 self.inventory, 'env', '12345678-9')
         self.assertEqual({'application_credential_id': '1',
                           'application_credential_secret': 'swordfish'}, made)
