@@ -206,7 +206,7 @@ class Environments:
         """Delete an environment; return whether there was anything of it."""
         stored = self._store.get(name)
         existed = stored is not None
-        self._snapshots.delete_all(name)
+        self.snapshots.delete_all(name)
         for number in range(_REMOVALS):
             resources = self._inventory.read(name)[name]
             if not resources:
@@ -272,24 +272,17 @@ class Environments:
 
     def snapshot(self, name, snapshot):
         """Snapshot the disks of all servers, all or none."""
-        self._snapshots.create(
+        self.snapshots.create(
             name, snapshot, self._require_complete(name).all(plan.SERVER))
 
     def restore(self, name, snapshot, start=False):
         """Restore the disks of all servers; start those that ran, or none."""
-        self._snapshots.restore(
+        self.snapshots.restore(
             name, snapshot, self.get(name).all(plan.SERVER), start)
 
-    def list_snapshots(self, name=None):
-        """Return :class:`snapshots.EnvironmentSnapshot`, the oldest first."""
-        return self._snapshots.all(name)
-
-    def delete_snapshot(self, name, snapshot):
-        """Delete a snapshot; return whether it existed."""
-        return self._snapshots.delete(name, snapshot)
-
     @functools.cached_property
-    def _snapshots(self):
+    def snapshots(self):
+        """The :class:`snapshots.EnvironmentSnapshots` of the project."""
         return snapshots.EnvironmentSnapshots(
             openstacksdk.services(self._connection), self._progress,
             self._snapshot_timeout)

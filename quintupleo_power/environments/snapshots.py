@@ -6,10 +6,10 @@ which snapshot of the environment it belongs, and of how many servers that is.
 """
 
 import collections
-import dataclasses
 import functools
 import threading
 import time
+import typing
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
@@ -38,8 +38,7 @@ _STOPPED, _SNAPSHOTS, _RESTORED, _STARTED, _REMOVED = (
     'snapshots removed')
 
 
-@dataclasses.dataclass(frozen=True)
-class EnvironmentSnapshot:
+class EnvironmentSnapshot(typing.NamedTuple):
     """A snapshot of an environment of some number of servers.
 
     :ivar created_at: as Glance writes it.
@@ -236,17 +235,16 @@ class EnvironmentSnapshots:
                      if each.name == name), None)
 
     def _require(self, environment, name):
-        found = self._find(environment, name)
-        if found is None:
+        existing = {each.name: each for each in self.all(environment)}
+        if name not in existing:
             raise errors.EnvironmentsError(
                 f'Environment "{environment}" has no snapshot "{name}"; it '
-                'has ' + (', '.join(each.name for each
-                                    in self.all(environment)) or 'none'))
-        if not found.is_complete:
+                'has ' + (', '.join(existing) or 'none'))
+        if not existing[name].is_complete:
             raise errors.EnvironmentsError(
                 f'Snapshot "{name}" of environment "{environment}" is not '
                 'complete: make it again')
-        return found
+        return existing[name]
 
     def _each(self, items, function, title=None,
               name=lambda server: server.body.name):
