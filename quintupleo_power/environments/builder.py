@@ -141,11 +141,8 @@ def usable(resources):
     :returns: dict of openstacksdk's resources by key.
     """
     images = {each.id for each in resources if each.kind == plan.ACCESS}
-    found = {}
-    for each in resources:
-        if not _is_broken(each, images):
-            found.setdefault(each.key, each.body)
-    return found
+    return {each.key: each.body for each in reversed(resources)
+            if not _is_broken(each, images)}
 
 
 def _is_broken(resource, images):
