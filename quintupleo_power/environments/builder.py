@@ -104,7 +104,8 @@ class Builder:
 
     def _complete(self, item):
         """Wait for a server, and bring it to what its role wants."""
-        server = self._servers.wait_built(self._created[item.key].id)
+        server = self._servers.wait(self._created[item.key].id,
+                                    ('ACTIVE', 'SHUTOFF', 'RESCUE'))
         # What is a node by now is Ironic's.
         if (item.role.kind == schema.BAREMETAL
                 and host_servers.NODE not in (server.metadata or {})):
