@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cloud that is checked, or why there is none."""
 
-from collections import abc
+import argparse
 
 import openstack
 
@@ -50,11 +50,13 @@ def of_conductor() -> Cloud | NoCloud:
         return NoCloud(exc)
 
 
-def of_user(connect: abc.Callable[[], openstack.connection.Connection]
-            ) -> Cloud | NoCloud:
+def of_user(settings: openstack.config.OpenStackConfig,
+            options: argparse.Namespace) -> Cloud | NoCloud:
     """Return the cloud that the client's options name."""
     try:
-        connection = connect()
+        # The client's own connection exists only after authentication.
+        connection = openstack.connection.Connection(config=settings.get_one(
+            cloud=options.cloud, argparse=options))
         return Cloud(connection, *openstacksdk.services(connection))
     except env_errors.CLOUD_ERRORS as exc:
         return NoCloud(errors.CloudMisconfigured(

@@ -4,9 +4,12 @@
 from collections import abc
 import functools
 
+from openstack import connection as sdk_connection
+
 from quintupleo_power.checks import access
 from quintupleo_power.checks import results
 from quintupleo_power.environments import quota
+from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import flavors
 
@@ -14,16 +17,17 @@ FLAVOR = 'flavor'
 _IMAGES = 'images'
 _WANTED = ('servers', 'vcpus', 'ram (MiB)', 'ports', 'networks', _IMAGES)
 
+# Seconds for which a request that reads a quota is tried again.
+_TIMEOUT = 10
 # What Ironic's agent needs for a ramdisk of the usual size, in MiB.
 AGENT_RAM = 2048
 
 
 def checks(project: cloud_facts.CloudInfo,
-           read_quota: abc.Callable[[], dict],
-           flavor: str | None = None) -> abc.Iterator[results.Check]:
+           connection: sdk_connection.Connection | None,
+           flavor: str | None) -> abc.Iterator[results.Check]:
     """Yield the checks of what the project's quota still allows.
 
-    :param read_quota: returns what :func:`quota.read` does.
     :param flavor: that of a server to be made.
     """
     if flavor:
@@ -31,7 +35,8 @@ def checks(project: cloud_facts.CloudInfo,
                             judge_flavor, (access.COMPUTE,))
     needs = (access.CREDENTIALS, *([FLAVOR] if flavor else ()))
     usage = functools.cache(lambda: {
-        **read_quota(), _IMAGES: project.image_usage() or (None, None)})
+        **quota.read(connection, retry.Retrier(timeout=_TIMEOUT)),
+        _IMAGES: project.image_usage() or (None, None)})
 
     def judge(facts, what):
         found = facts.get(FLAVOR)

@@ -17,13 +17,8 @@ from quintupleo_power.checks import servers
 from quintupleo_power.checks import trial as trials
 from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.environments import ownership
-from quintupleo_power.environments import quota
-from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import errors
 from quintupleo_power import transitions
-
-# Seconds for which a request that reads a quota is tried again.
-_PATIENCE = 10
 
 _ASK = ("ask the host cloud's operator, who finds the request in the "
         'logs by its time')
@@ -105,9 +100,7 @@ def _checks(target, wishes, settings, trial, facts):
         yield from conductor.checks(settings)
     yield from access.checks(project)
     yield from images.checks(project)
-    yield from quotas.checks(project, lambda: quota.read(
-        target.connection, retry.Retrier(timeout=_PATIENCE)),
-        wishes.flavor)
+    yield from quotas.checks(project, target.connection, wishes.flavor)
     if trial:
         yield from trial.checks()
     else:

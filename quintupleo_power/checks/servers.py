@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether Ironic can use a server as a node."""
 
-from collections import abc
-
 from oslo_config import cfg
 
 from quintupleo_power.checks import access
@@ -16,7 +14,6 @@ from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
 from quintupleo_power.host_cloud import ports as host_ports
-from quintupleo_power.host_cloud import servers
 from quintupleo_power import transitions
 
 CONF = cfg.CONF
@@ -47,15 +44,14 @@ def checks(project: cloud_facts.CloudInfo, host: cloud.HostCloud,
             facts[name].id), _judge_macs, (name, access.NETWORKS)),
         results.Check(f'{name}: port security', lambda facts: project.ports(
             facts[name].id), _judge_security, (name, access.NETWORKS)),
-        console_check(host, name, lambda facts: facts[name])]
+        console_check(host, name)]
 
 
-def console_check(host: cloud.HostCloud, name: str,
-                  server: abc.Callable[[dict], servers.Server]
-                  ) -> results.Check:
+def console_check(host: cloud.HostCloud, name: str) -> results.Check:
     """Return the check of the consoles of a server, read by another check."""
+    # That may have been before it was powered on.
     return results.Check(f'{name}: console', lambda facts: _judge_consoles(
-        host, server(facts)), needs=(name,))
+        host, host.servers.get(facts[name].id)), needs=(name,))
 
 
 def _judge_server(server):

@@ -63,25 +63,21 @@ class Trial:
 
     def checks(self) -> list[results.Check]:
         """Return the checks that use the server; :meth:`removal` is last."""
-        need = (SERVER,)
-
-        def server(facts):
-            return self._host.servers.get(facts[SERVER])
-
         return [
             results.Check(SERVER, self._make, lambda made: results.passed(
-                f'server {made}, with a network without DHCP and port '
+                f'server {made.id}, with a network without DHCP and port '
                 'security and a MAC address that was chosen'), (
                 images.name(images.RESCUE, host_images.BIOS),
                 images.name(images.EMPTY, host_images.BIOS),
                 quotas.FLAVOR)),
-            results.Check(POWER, self._switch, needs=need),
-            servers.console_check(self._host, SERVER, server),
+            results.Check(POWER, self._switch, needs=(SERVER,)),
+            servers.console_check(self._host, SERVER),
             # It may well be empty so early.
             results.Check(
                 'console log',
-                lambda facts: self._host.consoles.log(server(facts)),
-                lambda text: results.passed(f'{len(text)} characters'), need),
+                lambda facts: self._host.consoles.log(facts[SERVER]),
+                lambda text: results.passed(f'{len(text)} characters'),
+                (SERVER,)),
             results.Check(access.RESCUE, self._rescue,
                           needs=(SERVER, POWER))]
 
@@ -104,7 +100,7 @@ class Trial:
             image=_image(facts, images.EMPTY, mode)), 'the trial machine')
         self._may_be_there = True
         made = self._environments().create(wanted, self._name)
-        return made.all(plan.SERVER)[0].id
+        return self._host.servers.get(made.all(plan.SERVER)[0].id)
 
     def _switch(self, facts):
         # An environment's servers are off when they are made.
@@ -112,7 +108,7 @@ class Trial:
         for request in (transitions.Request.POWER_ON,
                         transitions.Request.POWER_OFF,
                         transitions.Request.POWER_ON):
-            self._operations.run(facts[SERVER], request)
+            self._operations.run(facts[SERVER].id, request)
         return results.passed(
             f'on, off and on again in {time.monotonic() - begun:.1f} s')
 
@@ -120,10 +116,10 @@ class Trial:
         """Boot the server from the network, and then from its disk."""
         image = _image(facts, images.RESCUE, _mode(facts))
         begun = time.monotonic()
-        self._operations.run(facts[SERVER], transitions.Request.REBOOT,
+        self._operations.run(facts[SERVER].id, transitions.Request.REBOOT,
                              image, transitions.Device.PXE)
         rescued = time.monotonic()
-        self._operations.run(facts[SERVER], transitions.Request.REBOOT)
+        self._operations.run(facts[SERVER].id, transitions.Request.REBOOT)
         return results.passed(
             f'rescued in {rescued - begun:.1f} s, unrescued in '
             f'{time.monotonic() - rescued:.1f} s')
@@ -132,9 +128,9 @@ class Trial:
         """Return what could not be removed and why; empty if nothing."""
         self._may_be_there = False
         try:
-            self._environments().delete(self._name)
-        except (env_errors.EnvironmentsError, *env_errors.CLOUD_ERRORS,
-                KeyboardInterrupt) as exc:
+            with env_errors.translated():
+                self._environments().delete(self._name)
+        except (env_errors.EnvironmentsError, KeyboardInterrupt) as exc:
             return '; '.join(str(exc).splitlines()) or 'Interrupted'
         return ''
 

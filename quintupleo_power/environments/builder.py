@@ -104,7 +104,8 @@ class Builder:
 
     def _complete(self, item):
         """Wait for a server, and bring it to what its role wants."""
-        server = self._servers.wait_built(self._created[item.key].id)
+        server = self._servers.wait(self._created[item.key].id,
+                                    ('ACTIVE', 'SHUTOFF', 'RESCUE'))
         # What is a node by now is Ironic's.
         if (item.role.kind == schema.BAREMETAL
                 and host_servers.NODE not in (server.metadata or {})):
@@ -141,11 +142,8 @@ def usable(resources):
     :returns: dict of openstacksdk's resources by key.
     """
     images = {each.id for each in resources if each.kind == plan.ACCESS}
-    found = {}
-    for each in resources:
-        if not _is_broken(each, images):
-            found.setdefault(each.key, each.body)
-    return found
+    return {each.key: each.body for each in reversed(resources)
+            if not _is_broken(each, images)}
 
 
 def _is_broken(resource, images):

@@ -2,6 +2,7 @@
 """What a server with Ironic is created with, and what it reports."""
 
 import base64
+import contextlib
 import datetime
 import functools
 import io
@@ -14,12 +15,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives import serialization
 from cryptography import x509
+from openstack import exceptions
 from oslo_utils import timeutils
 import yaml
 
-from quintupleo_power.environments import application_credentials
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
+from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import schema
@@ -29,6 +31,8 @@ _PORT = 6385
 # Bytes that Nova takes, in base64.
 _MOST_USER_DATA = 65535
 _DAY = datetime.timedelta(days=1)
+# Property of an access image: the user whose application credential it is.
+_USER = 'quintupleo_user'
 # Metadata of the server: its URL, and what it reports itself.
 URL = 'quintupleo_ironic_url'
 _REPORT = ('quintupleo_ironic', 'quintupleo_ironic_nodes',
@@ -62,7 +66,7 @@ class Conductor:
             *(created[key].floating_ip_address for key in item.after
               if plan.kind(key) == plan.FLOATING_IP),
             *(address for key in item.after if plan.kind(key) == plan.PORT
-              for address in _fixed_ips(created[key]))]
+              for address in networking.fixed_ips(created[key]))]
         certificate, key = _certificate(addresses)
         host = f'[{addresses[0]}]' if ':' in addresses[0] else addresses[0]
         api = {'url': f'https://{host}:{_PORT}', 'username': 'admin',
@@ -73,8 +77,7 @@ class Conductor:
             cloud['auth_type'] = 'v3applicationcredential'
             cloud['auth'] = {
                 'auth_url': cloud['auth']['auth_url'],
-                **application_credentials.create(self._inventory, self._name,
-                                                 image_id)}
+                **create_credential(self._inventory, self._name, image_id)}
         return {
             'metadata': {ownership.ACCESS: image_id, URL: api['url']},
             'user_data': _user_data(item.role.name, {
@@ -90,8 +93,7 @@ class Conductor:
                       ownership.ACCESS: 'yes',
                       'tags': [ownership.tag(self._name), ownership.ACCESS]}
         if self._cloud is None:
-            properties[application_credentials.USER] = (
-                connection.session.get_user_id())
+            properties[_USER] = connection.session.get_user_id()
 
         def remove():
             # One without content, after a response that was lost.
@@ -115,7 +117,8 @@ class Conductor:
         number, subnet = next(
             each for each in enumerate(network.subnets)
             if ':' not in each[1].cidr)
-        address = next(each for each in _fixed_ips(port) if ':' not in each)
+        address = next(each for each in networking.fixed_ips(port)
+                       if ':' not in each)
         has_router = any(name in router.networks
                          for router in self._definition.routers)
         return {
@@ -124,6 +127,74 @@ class Conductor:
             'gateway': created[plan.key(plan.SUBNET, name, number)].gateway_ip
                        if has_router else None,
             'dns': subnet.dns, 'default_route': len(places) == 1}
+
+
+def _credential_name(connection, environment, image_id):
+    # Two commands at the same time make two.
+    return (f'quintupleo-environment-{environment}-'
+            f'{connection.current_project_id}-{image_id[:8]}')
+
+
+def create_credential(inventory, environment, image_id):
+    """Return a new application credential as ``auth`` of clouds.yaml.
+
+    It has the roles of the user's token, and may make no others.
+    """
+    connection = inventory.connection
+    user = connection.session.get_user_id()
+    name = _credential_name(connection, environment, image_id)
+
+    def post():
+        # The response has the secret.
+        response = connection.identity.post(
+            f'/users/{user}/application_credentials', log=False,
+            json={'application_credential': {
+                'name': name, 'unrestricted': False,
+                'description': f'quintupleo environment {environment}'}})
+        exceptions.raise_from_response(response)
+        return response.json()['application_credential']
+
+    try:
+        # With a response that is lost its secret is lost, too.
+        made = inventory.retrier.create(
+            lambda: _delete_credential(inventory, user, name), post)
+    except exceptions.ForbiddenException as exc:
+        raise errors.EnvironmentsError(
+            'Keystone refuses the application credential that the role of '
+            f'kind ironic needs ({errors.explain(exc)}): name an entry of '
+            'clouds.yaml with other credentials with --ironic-os-cloud')
+    return {f'application_credential_{key}': made[key]
+            for key in ('id', 'secret')}
+
+
+def delete_credential(inventory, image, progress):
+    """Delete that of an access image, or show how its owner does it.
+
+    It is made after the image, and removed before it.
+    """
+    user = image.properties.get(_USER)
+    if user is None:
+        return
+    name = _credential_name(
+        inventory.connection, image.properties[ownership.ENVIRONMENT],
+        image.id)
+    if user == inventory.connection.session.get_user_id():
+        # Those who signed in by an application credential may not.
+        with contextlib.suppress(exceptions.ForbiddenException):
+            return _delete_credential(inventory, user, name)
+    progress.note(
+        f'Application credential "{name}" of user {user} cannot be removed '
+        'with these credentials: its owner removes it with "openstack '
+        f'application credential delete {name}"')
+
+
+def _delete_credential(inventory, user, name):
+    identity, call = inventory.connection.identity, inventory.retrier.call
+    found = call(identity.find_application_credential, user, name,
+                 ignore_missing=True)
+    if found is not None:
+        call(identity.delete_application_credential, user, found.id,
+             ignore_missing=True)
 
 
 def _entry(config):
@@ -139,10 +210,6 @@ def _entry(config):
     except (OSError, UnicodeDecodeError) as exc:
         raise errors.EnvironmentsError(
             f'The CA file of the host cloud cannot be read: {exc}')
-
-
-def _fixed_ips(port):
-    return [each['ip_address'] for each in port.fixed_ips]
 
 
 def _certificate(addresses):

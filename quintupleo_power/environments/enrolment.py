@@ -2,9 +2,9 @@
 """Enrolls servers as nodes of an Ironic."""
 
 import collections
-import dataclasses
 
 from quintupleo_power.environments import errors
+from quintupleo_power.environments import networking
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import schema
@@ -26,19 +26,10 @@ _SERIAL_LENGTH = 20
 Outcome = collections.namedtuple('Outcome', 'name id server outcome')
 
 
-@dataclasses.dataclass(frozen=True)
-class Described:
-    """What there is of an environment, for an Ironic.
-
-    :ivar nodes: the servers that are built and have all their ports, in the
-        format of ``openstack baremetal create``.
-    :ivar addresses: dict of their fixed IPv4 addresses by MAC address.
-    :ivar missing: keys of the other servers of the definition.
-    """
-
-    nodes: list
-    addresses: dict
-    missing: list
+# What there is of an environment, for an Ironic: the servers that are built
+# and have all their ports, in the format of "openstack baremetal create", and
+# a dict of their fixed IPv4 addresses by MAC address.
+Described = collections.namedtuple('Described', 'nodes addresses')
 
 
 def describe(definition, bodies, resolved, cloud=None):
@@ -49,7 +40,7 @@ def describe(definition, bodies, resolved, cloud=None):
         None for its [quintupleo] section.
     """
     networks = {each.name: each for each in definition.networks}
-    found = Described([], {}, [])
+    found = Described([], {})
     for item in plan.items(definition).values():
         if item.kind != plan.SERVER or item.role.kind != schema.BAREMETAL:
             continue
@@ -57,7 +48,6 @@ def describe(definition, bodies, resolved, cloud=None):
                   if plan.kind(key) in (plan.PORT, plan.VOLUME)]
         if (not bodies.keys() >= {item.key, *needed}
                 or bodies[item.key].status == 'BUILD'):
-            found.missing.append(item.key)
             continue
         found.nodes.append(node(
             bodies[item.key], cloud, _properties(item, bodies, resolved),
@@ -67,10 +57,10 @@ def describe(definition, bodies, resolved, cloud=None):
              for place, nic in enumerate(item.role.nics)],
             item.role.resource_class))
         found.addresses.update(
-            (bodies[key].mac_address, address['ip_address'])
+            (bodies[key].mac_address, address)
             for key in needed if plan.kind(key) == plan.PORT
-            for address in bodies[key].fixed_ips or ()
-            if ':' not in address['ip_address'])
+            for address in networking.fixed_ips(bodies[key])
+            if ':' not in address)
     return found
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole environments: created, scaled, deleted, enrolled and snapshotted."""
 
+import collections
 import dataclasses
 import datetime
 import functools
@@ -30,6 +31,9 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
 
+# What a creation would make: lists of names by their title, and the list of
+# quota.Cost.
+Preview = collections.namedtuple('Preview', 'names costs')
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
 TIMEOUT = 600
@@ -64,28 +68,11 @@ class Environment:
                      if ownership.access_id(each.body)), None)
 
 
-@dataclasses.dataclass(frozen=True)
-class Preview:
-    """What the creation of an environment would do."""
-
-    name: str
-    missing: list[plan.Item]
-    costs: list[quota.Cost]
-
-    def names(self):
-        """Return the names of what would be created, as lists by title."""
-        found = {}
-        for item in self.missing:
-            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
-                found.setdefault(plan.TITLES[item.kind], []).append(
-                    ownership.name(self.name, item.key))
-        return found
-
-
 class Environments:
     """The environments of one project of a host cloud.
 
-    All methods raise EnvironmentsError.
+    All methods raise EnvironmentsError or what :func:`errors.translated`
+    makes one of.
     """
 
     def __init__(self, connection, progress, concurrency=retry.CONCURRENCY,
@@ -104,22 +91,26 @@ class Environments:
         self._store = store.EnvironmentStore(self._inventory)
         self._remover = remover.Remover(self._inventory, removal_timeout)
 
-    @errors.translated()
     def preview(self, wanted, name):
         """Return the :class:`Preview` of a :class:`definition.Definition`."""
         self._require_same(self._store.get(name), wanted)
-        return self._check(wanted, name)[0]
+        _, missing, costs = self._check(wanted, name)
+        names = collections.defaultdict(list)
+        for item in missing:
+            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
+                names[plan.TITLES[item.kind]].append(
+                    ownership.name(name, item.key))
+        return Preview(names, costs)
 
     def _check(self, wanted, name):
-        """Return (the :class:`Preview`, :class:`resolver.Resolved`)."""
+        """Return what the file names, what is missing, and its costs."""
         resolved = resolver.resolve(self._inventory, wanted)
         missing = builder.missing(wanted, self._inventory.read(name)[name])
         costs = quota.compare(quota.needed(missing, resolved),
                               quota.read(self._connection, self._retrier))
         quota.require(costs)
-        return Preview(name, missing, costs), resolved
+        return resolved, missing, costs
 
-    @errors.translated()
     def create(self, wanted, name, wait=True, ironic_cloud=None):
         """Create an environment, or what is missing of it, and return it.
 
@@ -129,28 +120,23 @@ class Environments:
         """
         stored = self._store.get(name)
         self._require_same(stored, wanted)
-        _, resolved = self._check(wanted, name)
+        resolved, _, _ = self._check(wanted, name)
         return self._build(stored or self._store.create(name, wanted),
                            resolved, wait, ironic_cloud)
 
-    @errors.translated()
     def scale(self, name, role, count, wait=True):
         """Change the number of servers of a role, as :meth:`create`."""
         stored = self._store.require(name)
         wanted = definition.scale(stored.definition, role, count)
-        _, resolved = self._check(wanted, name)
+        resolved, _, _ = self._check(wanted, name)
         return self._build(self._store.update(stored, wanted), resolved, wait)
 
     def _require_same(self, stored, wanted):
         """Refuse another definition for an environment that exists."""
-        existing = stored and stored.definition
-        if existing in (None, wanted):
+        if stored is None or stored.definition == wanted:
             return
-        same = wanted
-        for role in existing.roles:
-            if role.name in {each.name for each in wanted.roles}:
-                same = definition.scale(same, role.name, role.count)
-        if same == existing:
+        if (definition.without_counts(stored.definition)
+                == definition.without_counts(wanted)):
             raise errors.EnvironmentsError(
                 f'Environment "{stored.name}" is there with other numbers of '
                 'servers: change them with "openstack quintupleo environment '
@@ -173,7 +159,6 @@ class Environments:
             found = self.get(name)
         return found
 
-    @errors.translated()
     def access(self, name):
         """Return what is needed to use an environment's Ironic, as a dict."""
         ironic = self.get(name).ironic
@@ -185,15 +170,13 @@ class Environments:
         return self._retrier.call(images.download, self._connection,
                                   ownership.access_id(ironic.body))
 
-    @errors.translated()
     def all(self):
         """Return all :class:`Environment` of the project, by name."""
         found = self._inventory.read()
-        stored = {each.name: each for each in self._store.all()}
+        stored = self._store.all()
         return [self._read(name, stored.get(name), found[name])
                 for name in sorted({*found, *stored})]
 
-    @errors.translated()
     def get(self, name):
         """Return the :class:`Environment` of a name, which has to exist."""
         resources = self._inventory.read(name)[name]
@@ -220,12 +203,11 @@ class Environments:
                            COMPLETE if is_complete else INCOMPLETE, wanted,
                            resources)
 
-    @errors.translated()
     def delete(self, name):
         """Delete an environment; return whether there was anything of it."""
         stored = self._store.get(name)
         existed = stored is not None
-        self._snapshots.delete_all(name)
+        self.snapshots.delete_all(name)
         for number in range(_REMOVALS):
             resources = self._inventory.read(name)[name]
             if not resources:
@@ -245,14 +227,12 @@ class Environments:
             self._store.delete(name)
         return existed
 
-    @errors.translated()
     def console_logs(self, name):
         """Return the :class:`console_logs.ConsoleLogs` of the servers."""
         return console_logs.ConsoleLogs(self._inventory, {
             ownership.name(name, each.key): each.body
             for each in self.get(name).all(plan.SERVER)})
 
-    @errors.translated()
     def save_logs(self, name, folder):
         """Write the console logs of the servers, and more, into a folder.
 
@@ -265,13 +245,11 @@ class Environments:
                              ownership.name(name, ironic.key), folder,
                              self._progress)
 
-    @errors.translated()
     def describe_nodes(self, name, host_cloud=None):
         """Return the nodes of :meth:`describe`, which has to be complete."""
         self._require_complete(name)
         return self.describe(name, host_cloud).nodes
 
-    @errors.translated()
     def describe(self, name, host_cloud=None):
         """Return :class:`enrolment.Described`, see :func:`describe` there."""
         wanted = self._store.require(name).definition
@@ -284,7 +262,6 @@ class Environments:
             wanted, builder.usable(self._inventory.read(name)[name]),
             resolver.resolve(self._inventory, wanted), host_cloud)
 
-    @errors.translated()
     def describe_servers(self, references, **options):
         """Return nodes for servers, as :func:`existing_servers.describe`."""
         described, warnings = existing_servers.describe(
@@ -306,30 +283,19 @@ class Environments:
             described, baremetal, self._retrier, refuse_enrolled,
             self._connection.compute if tag_servers else None)
 
-    @errors.translated()
     def snapshot(self, name, snapshot):
         """Snapshot the disks of all servers, all or none."""
-        self._snapshots.create(
+        self.snapshots.create(
             name, snapshot, self._require_complete(name).all(plan.SERVER))
 
-    @errors.translated()
     def restore(self, name, snapshot, start=False):
         """Restore the disks of all servers; start those that ran, or none."""
-        self._snapshots.restore(
+        self.snapshots.restore(
             name, snapshot, self.get(name).all(plan.SERVER), start)
 
-    @errors.translated()
-    def list_snapshots(self, name=None):
-        """Return :class:`snapshots.EnvironmentSnapshot`, the oldest first."""
-        return self._snapshots.all(name)
-
-    @errors.translated()
-    def delete_snapshot(self, name, snapshot):
-        """Delete a snapshot; return whether it existed."""
-        return self._snapshots.delete(name, snapshot)
-
     @functools.cached_property
-    def _snapshots(self):
+    def snapshots(self):
+        """The :class:`snapshots.EnvironmentSnapshots` of the project."""
         return snapshots.EnvironmentSnapshots(
             openstacksdk.services(self._connection), self._progress,
             self._snapshot_timeout)

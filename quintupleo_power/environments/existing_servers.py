@@ -35,10 +35,15 @@ def describe(host, references, cloud=None, resource_class=None,
     for reference in references:
         try:
             server = host.servers.get(reference)
-            found[server.id] = server, _cards(host, server)
-        except (host_errors.NotFound, host_errors.NotUnique,
-                host_errors.NotPossible) as exc:
+            cards = host.ports.of_server(server)
+        except (host_errors.NotFound, host_errors.NotUnique) as exc:
             problems.append(str(exc))
+            continue
+        found[server.id] = server, cards
+        if not cards:
+            problems.append(
+                f'Server {server.id} ({server.name}) has no port, and a node '
+                'needs one: add it with "openstack server add port"')
     problems += _name_problems([server for server, _ in found.values()])
     networks = {card.network_id for _, cards in found.values()
                 for card in cards}
@@ -59,15 +64,6 @@ def describe(host, references, cloud=None, resource_class=None,
         for server, cards in found.values()],
         [_warning(server, card) for server, cards in found.values()
          for card in cards if ports.is_ignored(card.mac)])
-
-
-def _cards(host, server):
-    cards = host.ports.of_server(server)
-    if not cards:
-        raise host_errors.NotPossible(
-            f'Server {server.id} ({server.name}) has no port, and a node '
-            'needs one: add it with "openstack server add port"')
-    return cards
 
 
 def _name_problems(servers):

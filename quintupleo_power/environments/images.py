@@ -111,7 +111,7 @@ def create(connection, name, wanted, replace=False, keep=False):
         servers that were created from it are recognised by its properties.
     :returns: (UUID, 'made', 'unchanged' or 'replaced').
     """
-    try:
+    with errors.translated(f"Image '{name}' could not be made"):
         present = _present(connection, name)
         if present is None:
             return upload(connection, name, wanted), 'made'
@@ -129,9 +129,6 @@ def create(connection, name, wanted, replace=False, keep=False):
         else:
             connection.image.delete_image(present)
         return made, 'replaced'
-    except errors.CLOUD_ERRORS as exc:
-        raise errors.EnvironmentsError(f"Image '{name}' could not be made: "
-                                f'{errors.explain(exc)}')
 
 
 def _present(connection, name):

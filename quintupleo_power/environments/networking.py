@@ -157,9 +157,8 @@ class Networking:
         if not self._resolved.has_port_security(item.what, item.network):
             return None
         addresses = [*item.what.allowed_address_pairs, *(
-            address['ip_address'] for key in item.after
-            if plan.kind(key) == plan.VIRTUAL_IP
-            for address in created[key].fixed_ips)]
+            address for key in item.after if plan.kind(key) == plan.VIRTUAL_IP
+            for address in fixed_ips(created[key]))]
         return [{'ip_address': address} for address in addresses] or None
 
     def _subport(self, item, created):
@@ -185,6 +184,11 @@ class Networking:
             item, self._neutron.create_ip, port_id=port.id,
             floating_network_id=self._resolved.ids[
                 'network', item.what.floating_ip])
+
+
+def fixed_ips(port):
+    """Return the addresses of openstacksdk's port."""
+    return [each['ip_address'] for each in port.fixed_ips or ()]
 
 
 def change_interface(neutron, verb, router_id, subnet_id):

@@ -125,8 +125,12 @@ class Inventory:
 
     def _access_images(self):
         return [(ownership.parse_metadata(image.properties), image)
-                for image in self.connection.image.images(
-                    owner=self._project, tag=ownership.ACCESS, limit=100)
+                for image in self.own_images(tag=ownership.ACCESS)]
+
+    def own_images(self, **filters):
+        """Return the images of the project that fit."""
+        return [image for image in self.connection.image.images(
+                    owner=self._project, limit=100, **filters)
                 # Others may share images that look like ours.
                 if image.owner_id == self._project]
 

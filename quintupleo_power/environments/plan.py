@@ -1,26 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """All items of an environment, and which of them depend on which."""
 
-import dataclasses
+import typing
 
 from quintupleo_power.environments import schema
 
 # ACCESS has no item: the image is made with the server that runs Ironic.
-(NETWORK, SUBNET, ROUTER, INTERFACE, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP,
- VOLUME, ACCESS, SERVER, FLOATING_IP) = KINDS = (
-     'network', 'subnet', 'router', 'interface', 'vip', 'port', 'subport',
-     'trunk', 'group', 'volume', 'access', 'server', 'fip')
-
 TITLES = {
-    NETWORK: 'networks', SUBNET: 'subnets', ROUTER: 'routers',
-    INTERFACE: 'router interfaces', VIRTUAL_IP: 'virtual IPs', PORT: 'ports',
-    SUBPORT: 'ports in VLANs', TRUNK: 'trunks', GROUP: 'server groups',
-    VOLUME: 'volumes', ACCESS: 'access images',
-    SERVER: 'servers', FLOATING_IP: 'floating IPs'}
+    'network': 'networks', 'subnet': 'subnets', 'router': 'routers',
+    'interface': 'router interfaces', 'vip': 'virtual IPs', 'port': 'ports',
+    'subport': 'ports in VLANs', 'trunk': 'trunks', 'group': 'server groups',
+    'volume': 'volumes', 'access': 'access images', 'server': 'servers',
+    'fip': 'floating IPs'}
+(NETWORK, SUBNET, ROUTER, INTERFACE, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP,
+ VOLUME, ACCESS, SERVER, FLOATING_IP) = KINDS = tuple(TITLES)
 
 
-@dataclasses.dataclass(frozen=True)
-class Item:
+class Item(typing.NamedTuple):
     """One resource to create.
 
     :ivar key: kind and place, such as port.compute.0.1, which identifies the
@@ -127,31 +123,21 @@ class _Plan:
             yield from self._server(role, number, group)
 
     def _server(self, role, number, group):
-        needed = list(group)
+        needed, of_nics = list(group), {PORT, TRUNK}
+        if role.kind == schema.IRONIC:
+            # Its addresses are in the certificate that it gets.
+            of_nics.add(FLOATING_IP)
         for place, nic in enumerate(role.nics):
             for item in self._nic(role, number, place, nic):
                 yield item
-                if item.kind in (PORT, TRUNK):
+                if item.kind in of_nics:
                     needed.append(item.key)
         for name, disk in volumes(role):
             volume = Item(key(VOLUME, role.name, number, name), disk,
                           role=role)
             yield volume
             needed.append(volume.key)
-        server_key = key(SERVER, role.name, number)
-        floating_ips = [
-            self._floating_ip(key(PORT, role.name, number, place), nic,
-                              self._networks[nic.network], role)
-            for place, nic in enumerate(role.nics) if nic.floating_ip]
-        if role.kind == schema.IRONIC:
-            # They are in the certificate that it gets.
-            yield from floating_ips
-            needed += [each.key for each in floating_ips]
-        yield Item(server_key, role, tuple(needed), role)
-        if role.kind != schema.IRONIC:
-            for item in floating_ips:
-                yield dataclasses.replace(
-                    item, after=(*item.after, server_key))
+        yield Item(key(SERVER, role.name, number), role, tuple(needed), role)
 
     def _nic(self, role, number, place, nic):
         network = self._networks[nic.network]
@@ -172,6 +158,8 @@ class _Plan:
         if subports:
             yield Item(key(TRUNK, role.name, number, place), nic,
                        (port_key, *subports), role, network)
+        if nic.floating_ip:
+            yield self._floating_ip(port_key, nic, network, role)
 
 
 def volumes(role):

@@ -3,7 +3,7 @@
 
 import collections
 import contextlib
-import dataclasses
+import typing
 
 from openstack import exceptions
 
@@ -29,8 +29,7 @@ _COUNTED_AS = {plan.INTERFACE: 'ports', plan.VIRTUAL_IP: 'ports',
                plan.SUBPORT: 'ports'}
 
 
-@dataclasses.dataclass(frozen=True)
-class Cost:
+class Cost(typing.NamedTuple):
     """What is needed of one quota, beyond what the environment has.
 
     :ivar what: its name, with the unit.

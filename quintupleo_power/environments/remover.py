@@ -6,7 +6,7 @@ import contextlib
 
 from openstack import exceptions
 
-from quintupleo_power.environments import application_credentials
+from quintupleo_power.environments import conductor
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import networking
 from quintupleo_power.environments import plan
@@ -55,7 +55,7 @@ class Remover:
         def remove(resource):
             try:
                 if resource.kind == plan.ACCESS:
-                    application_credentials.delete(
+                    conductor.delete_credential(
                         self._inventory, resource.body, progress)
                 self._retrier.retry_on(_IN_USE, timeout, self._delete,
                                        resource)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the flavors, images, networks and others that a definition names."""
 
-import dataclasses
 import functools
+import typing
 
 from openstack import exceptions
 
@@ -19,8 +19,7 @@ HYPERVISOR_TYPE = 'img_hv_type'
 _WITHOUT_ADDRESS = 'ip_allocation'
 
 
-@dataclasses.dataclass
-class Resolved:
+class Resolved(typing.NamedTuple):
     """What the names in a definition stand for, as openstacksdk's resources.
 
     Flavors and images are by role.
@@ -30,10 +29,10 @@ class Resolved:
         name).
     """
 
-    flavors: dict = dataclasses.field(default_factory=dict)
-    images: dict = dataclasses.field(default_factory=dict)
-    networks: dict = dataclasses.field(default_factory=dict)
-    ids: dict = dataclasses.field(default_factory=dict)
+    flavors: dict
+    images: dict
+    networks: dict
+    ids: dict
 
     def has_port_security(self, nic, network):
         """Return whether Neutron filters what a NIC sends."""
@@ -83,7 +82,7 @@ _FINDERS = {
 class _Resolver:
     def __init__(self, inventory, definition):
         self._problems = []
-        self._resolved = Resolved()
+        self._resolved = Resolved({}, {}, {}, {})
         self._connection = inventory.connection
         self._call = inventory.retrier.call
         self._read_all = inventory.retrier.read_all

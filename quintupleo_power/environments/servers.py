@@ -117,10 +117,6 @@ class Servers:
              'destination_type': 'local', 'delete_on_termination': True},
             *mapping]}
 
-    def wait_built(self, server_id):
-        """Wait until Nova has built a server, and return it."""
-        return self._wait(server_id, ('ACTIVE', 'SHUTOFF', 'RESCUE'))
-
     def stop(self, server):
         """Stop a server, unless it is stopped, and wait for the end."""
         if server.status == 'SHUTOFF':
@@ -128,9 +124,10 @@ class Servers:
         # It may have been requested before a response was lost.
         with contextlib.suppress(exceptions.ConflictException):
             self._retrier.call(self._nova.stop_server, server.id)
-        self._wait(server.id, ('SHUTOFF',))
+        self.wait(server.id, ('SHUTOFF',))
 
-    def _wait(self, server_id, states):
+    def wait(self, server_id, states):
+        """Wait until a server is in one of some states, and return it."""
         # The list of all servers has its own interval.
         server = self._poll(
             'Server', lambda: self._list().get(server_id), lambda found: (

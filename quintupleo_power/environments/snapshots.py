@@ -6,10 +6,10 @@ which snapshot of the environment it belongs, and of how many servers that is.
 """
 
 import collections
-import dataclasses
 import functools
 import threading
 import time
+import typing
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
@@ -38,8 +38,7 @@ _STOPPED, _SNAPSHOTS, _RESTORED, _STARTED, _REMOVED = (
     'snapshots removed')
 
 
-@dataclasses.dataclass(frozen=True)
-class EnvironmentSnapshot:
+class EnvironmentSnapshot(typing.NamedTuple):
     """A snapshot of an environment of some number of servers.
 
     :ivar created_at: as Glance writes it.
@@ -59,8 +58,8 @@ class EnvironmentSnapshot:
 class EnvironmentSnapshots:
     """The snapshots of environments in one project.
 
-    All methods raise EnvironmentsError or HostCloudError; the servers that
-    they take are lists of :class:`owned_resources.Resource`.
+    All methods raise EnvironmentsError; the servers that they take are lists
+    of :class:`owned_resources.Resource`.
     """
 
     def __init__(self, services, progress, timeout=TIMEOUT):
@@ -72,6 +71,7 @@ class EnvironmentSnapshots:
         self._progress = progress
         self._timeout = timeout
 
+    @errors.translated()
     def all(self, environment=None):
         """Return snapshots of one environment or all, the oldest first."""
         found = collections.defaultdict(dict)
@@ -79,10 +79,9 @@ class EnvironmentSnapshots:
                 visibility='private', **(
                     {ownership.ENVIRONMENT: environment} if environment
                     else {})):
-            owner, key = (each.properties.get(name) for name in (
-                ownership.ENVIRONMENT, ownership.KEY))
-            if owner and key and _SERVERS in each.properties:
-                found[owner, each.name][key] = each
+            owner = ownership.parse_metadata(each.properties)
+            if owner and _SERVERS in each.properties:
+                found[owner[0], each.name][owner[1]] = each
         return [self._snapshot(*names, members)
                 for names, members in found.items()]
 
@@ -236,17 +235,16 @@ class EnvironmentSnapshots:
                      if each.name == name), None)
 
     def _require(self, environment, name):
-        found = self._find(environment, name)
-        if found is None:
+        existing = {each.name: each for each in self.all(environment)}
+        if name not in existing:
             raise errors.EnvironmentsError(
                 f'Environment "{environment}" has no snapshot "{name}"; it '
-                'has ' + (', '.join(each.name for each
-                                    in self.all(environment)) or 'none'))
-        if not found.is_complete:
+                'has ' + (', '.join(existing) or 'none'))
+        if not existing[name].is_complete:
             raise errors.EnvironmentsError(
                 f'Snapshot "{name}" of environment "{environment}" is not '
                 'complete: make it again')
-        return found
+        return existing[name]
 
     def _each(self, items, function, title=None,
               name=lambda server: server.body.name):

@@ -57,11 +57,12 @@ class EnvironmentStore:
     """The stored environments of one project."""
 
     def __init__(self, inventory):
+        self._inventory = inventory
         self._connection = inventory.connection
         self._retrier = inventory.retrier
 
     def all(self):
-        """Return all :class:`StoredEnvironment`, sorted by name."""
+        """Return a dict of :class:`StoredEnvironment` by name."""
         found = {}
         for image in sorted(self._images(),
                             key=lambda each: (each.created_at, each.id)):
@@ -70,20 +71,20 @@ class EnvironmentStore:
             found.setdefault(name, StoredEnvironment(
                 image.id, name, timeutils.parse_isotime(image.created_at),
                 image.properties[_DEFINITION]))
-        return [found[name] for name in sorted(found)]
+        return found
 
     def get(self, name):
         """Return the :class:`StoredEnvironment` of a name, or None."""
-        return next((each for each in self.all() if each.name == name), None)
+        return self.all().get(name)
 
     def require(self, name):
         """Return the :class:`StoredEnvironment` of a name, or raise."""
-        stored = self.get(name)
-        if stored is None:
+        stored = self.all()
+        if name not in stored:
             raise errors.EnvironmentsError(
                 f'Environment "{name}" does not exist in this project; it has '
-                + (', '.join(each.name for each in self.all()) or 'none'))
-        return stored
+                + (', '.join(sorted(stored)) or 'none'))
+        return stored[name]
 
     def create(self, name, wanted):
         """Store a definition; return the :class:`StoredEnvironment`."""
@@ -113,13 +114,10 @@ class EnvironmentStore:
                                    image.id, ignore_missing=True)
 
     def _images(self):
-        project = self._connection.current_project_id
-        images = self._retrier.read_all(self._connection.image.images,
-                                        owner=project, limit=100)
-        # Others may share images that look like ours.
-        return [image for image in images if image.owner_id == project
-                and {_DEFINITION, ownership.ENVIRONMENT} <= set(
-                    image.properties or ())]
+        return [image for image in self._retrier.call(
+            self._inventory.own_images)
+            if {_DEFINITION, ownership.ENVIRONMENT} <= set(
+                image.properties or ())]
 
 
 def _packed(wanted):

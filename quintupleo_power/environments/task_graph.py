@@ -60,11 +60,9 @@ def run(tasks, stop, ended=None):
 
 def _problem(task, future):
     """Return what failed in a task, or None; raise errors of this code."""
-    exc = future.exception()
-    if exc is None:
-        return None
-    if isinstance(exc, errors.CLOUD_ERRORS):
-        return f'{task.name}: {errors.explain(exc)}'
-    if isinstance(exc, errors.EnvironmentsError):
+    try:
+        with errors.translated(task.name):
+            future.result()
+    except errors.EnvironmentsError as exc:
         return str(exc)
-    raise exc
+    return None

@@ -95,8 +95,7 @@ class Validation:
             if role.kind not in kinds:
                 self._mistake((*where, key), why)
         for number, nic in enumerate(role.nics):
-            self._check_nic(nic, (*where, 'nics', number))
-            self._check_addresses(nic, role.count, (*where, 'nics', number))
+            self._check_nic(nic, role.count, (*where, 'nics', number))
         if role.kind == schema.IRONIC:
             self._check_ironic(role, where)
 
@@ -140,8 +139,15 @@ class Validation:
                     self._mistake((*where, 'port_security'), 'Neutron lets '
                                   'no DHCP server through: it has to be false')
 
-    def _check_nic(self, nic, where):
-        network = self._require_network(nic.network, (*where, 'network'))
+    def _check_nic(self, nic, count, where):
+        network = self._check_address(nic, where, count)
+        if nic.address and nic.fixed_ip == 'release':
+            self._mistake((*where, 'address'),
+                          'with "fixed_ip: release" no NIC keeps it')
+        if (nic.address and network and network.existing is None
+                and not network.subnets):
+            self._mistake((*where, 'address'),
+                          f'network "{network.name}" has no subnets')
         if nic.mac and int(nic.mac[:2], 16) & 1:
             self._mistake((*where, 'mac'), f'{nic.mac} begins a '
                           'multicast address: the second digit has to be even')
@@ -161,19 +167,6 @@ class Validation:
                               f'VLAN {subport.segmentation_id} is there twice')
             seen.add(subport.segmentation_id)
 
-    def _check_addresses(self, nic, count, where):
-        network = self._networks.get(nic.network)
-        if not nic.address or not network:
-            return
-        where = (*where, 'address')
-        if nic.fixed_ip == 'release':
-            self._mistake(where, 'with "fixed_ip: release" no NIC keeps it')
-        if network.existing is None and not network.subnets:
-            self._mistake(where, f'network "{network.name}" has no subnets')
-        first = ipaddress.ip_address(nic.address)
-        for address in dict.fromkeys((first, first + max(0, count - 1))):
-            self._require_inside(address, network.subnets, where)
-
     def _check_virtual_ip(self, virtual_ip, where):
         known = {role.name: role for role in self._definition.roles}
         network = self._check_address(virtual_ip, where)
@@ -187,12 +180,14 @@ class Validation:
                 self._mistake((*where, 'roles', number), f'role "{name}" has '
                               f'no NIC on network "{network.name}"')
 
-    def _check_address(self, wanted, where):
-        """Check an address, and return its network, if the file has it."""
+    def _check_address(self, wanted, where, count=1):
+        """Check so many addresses; return the network, if the file has it."""
         network = self._require_network(wanted.network, (*where, 'network'))
         if wanted.address and network:
-            self._require_inside(wanted.address, network.subnets,
-                                 (*where, 'address'))
+            first = ipaddress.ip_address(wanted.address)
+            for address in dict.fromkeys((first, first + max(0, count - 1))):
+                self._require_inside(address, network.subnets,
+                                     (*where, 'address'))
         return network
 
 

@@ -3,7 +3,6 @@
 
 import contextlib
 
-import openstack
 from osc_lib.command import command
 from osc_lib.i18n import _
 
@@ -77,13 +76,6 @@ class Check(command.Lister):
         """Run the command, and return 1 if a check failed, else 0."""
         return super().run(parsed_args) or int(self._has_failed)
 
-    def _connect(self):
-        # The client's own connection exists only after authentication.
-        options = self.app.options
-        return openstack.connection.Connection(
-            config=self.app.cloud_config.get_one(
-                cloud=options.cloud, argparse=options))
-
     def _found(self, parsed_args, shown):
         if parsed_args.is_trial and not parsed_args.flavor:
             raise errors.EnvironmentsError(
@@ -96,7 +88,7 @@ class Check(command.Lister):
             files = conductor.usual_files()
         settings = conductor.load(files) if files else None
         target = (clouds.of_conductor() if settings
-                  else clouds.of_user(self._connect))
+                  else clouds.of_user(self.app.cloud_config, options))
         if not (parsed_args.is_trial and target.connection):
             return list(runner.run(target, parsed_args, settings))
         with contextlib.closing(trial.Trial(

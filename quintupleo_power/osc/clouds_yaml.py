@@ -55,4 +55,4 @@ def write(path, name, access):
             'baremetal_endpoint_override': access['url']})
     except OSError as exc:
         raise errors.EnvironmentsError(
-            f'{exc.filename} cannot be written: {exc.strerror}')
+            f'{exc.filename or path} cannot be written: {exc.strerror}')

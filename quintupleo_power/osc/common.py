@@ -85,7 +85,7 @@ class EnvironmentsCommand(command.Command):
             'concurrency', 'timeout', 'removal_timeout', 'snapshot_timeout')
             if hasattr(parsed_args, name)}
         with (shown_progress(self.interrupted) as shown,
-              errors.translated('The cloud')):
+              errors.translated()):
             return self.act(parsed_args, environment.Environments(
                 connection(self.app), shown, **options))
 

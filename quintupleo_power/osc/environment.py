@@ -13,6 +13,7 @@ from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
+from quintupleo_power.environments import networking
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
@@ -74,7 +75,7 @@ def _columns(found):
         'networks': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.NETWORK)}),
         'virtual_ips': format_columns.DictColumn(
-            {each.body.name: ', '.join(_fixed_ips(each.body))
+            {each.body.name: ', '.join(networking.fixed_ips(each.body))
              for each in found.all(plan.VIRTUAL_IP)}),
         'ports': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.PORT)
@@ -94,11 +95,7 @@ def _addresses(found, server):
     prefix = plan.key(plan.PORT, *server.key.split('.')[1:], '')
     return [address for each in found.all(plan.PORT)
             if each.key.startswith(prefix)
-            for address in _fixed_ips(each.body)]
-
-
-def _fixed_ips(port):
-    return [each['ip_address'] for each in port.fixed_ips or ()]
+            for address in networking.fixed_ips(each.body)]
 
 
 def _timestamp(moment):
@@ -137,7 +134,7 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
             raise errors.EnvironmentsError(
                 f'{parsed_args.file} has no "name": add one, or give --name')
         if parsed_args.dry_run:
-            return _preview_columns(environments.preview(wanted, name))
+            return _preview_columns(name, environments.preview(wanted, name))
         if parsed_args.clouds_yaml:
             clouds_yaml.check(parsed_args.clouds_yaml, name)
         if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
@@ -157,12 +154,12 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
         return _columns(found)
 
 
-def _preview_columns(preview):
+def _preview_columns(name, preview):
     return ('name', 'to_make', 'quota'), (
-        preview.name,
+        name,
         common.LinesColumn(
             [{'what': what, 'names': sorted(names, key=common.natural_order)}
-             for what, names in preview.names().items()],
+             for what, names in preview.names.items()],
             '{what}: {names}'),
         common.LinesColumn(
             [{'what': each.what, 'needed': each.needed,
@@ -246,7 +243,8 @@ class DeleteEnvironment(common.EnvironmentsCommand):
         for name in names:
             # An error of one does not keep the others.
             try:
-                existed = environments.delete(name)
+                with errors.translated():
+                    existed = environments.delete(name)
             except errors.Cancelled:
                 raise
             except errors.EnvironmentsError as exc:
@@ -292,3 +290,35 @@ class EnrollEnvironment(common.OfEnvironment, command.Lister):
         return common.enroll(
             self.app, parsed_args, environments, environments.describe_nodes(
                 parsed_args.name, parsed_args.host_cloud))
+
+
+class EnvironmentLogs(common.OfEnvironment):
+    _description = _(
+        'Show what the servers of an environment have written to their serial '
+        "consoles, each line with its server's name, or write it to files.")
+
+    interrupted = _('Interrupted.')
+
+    def add_arguments(self, parser):
+        super().add_arguments(parser)
+        chosen = parser.add_mutually_exclusive_group()
+        chosen.add_argument(
+            '-f', '--follow', action='store_true',
+            help=_('Go on with what they write, until Ctrl-C'))
+        chosen.add_argument(
+            '--output', metavar='<folder>',
+            help=_("Write each server's console log, and a file with its "
+                   'state and actions, into this folder; where it has an '
+                   'Ironic of its own, the log of that, and states and '
+                   'history of its nodes, too'))
+        common.add_concurrency_option(parser)
+
+    def act(self, parsed_args, environments):
+        if parsed_args.output:
+            environments.save_logs(parsed_args.name, parsed_args.output)
+            return
+        logs = environments.console_logs(parsed_args.name)
+        width = max(map(len, logs.names), default=0)
+        for name, line in logs.lines(parsed_args.follow):
+            print(f'{name:<{width}} | {line}', file=self.app.stdout,
+                  flush=True)

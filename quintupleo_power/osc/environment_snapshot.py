@@ -62,7 +62,7 @@ class ListSnapshots(common.EnvironmentsCommand, command.Lister):
             (each.environment, each.name,
              environment.COMPLETE if each.is_complete
              else environment.INCOMPLETE, each.created_at, each.servers)
-            for each in environments.list_snapshots(parsed_args.name)]
+            for each in environments.snapshots.all(parsed_args.name)]
 
 
 class DeleteSnapshots(common.OfEnvironment):
@@ -79,5 +79,5 @@ class DeleteSnapshots(common.OfEnvironment):
 
     def act(self, parsed_args, environments):
         for each in parsed_args.snapshots:
-            existed = environments.delete_snapshot(parsed_args.name, each)
+            existed = environments.snapshots.delete(parsed_args.name, each)
             common.print_removed(self.app, each, existed)

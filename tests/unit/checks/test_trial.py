@@ -43,8 +43,9 @@ class TrialTestCase(base.CommandTestCase,
         self.host.neutron_ports.clear()
         self.host.events.clear()
         self.mirror()
-        target = mock.patch.object(clouds, 'of_user', autospec=True,
-                                   side_effect=lambda connect: self.target())
+        target = mock.patch.object(
+            clouds, 'of_user', autospec=True,
+            side_effect=lambda settings, options: self.target())
         target.start()
         self.addCleanup(target.stop)
 

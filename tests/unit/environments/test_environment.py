@@ -450,7 +450,7 @@ class ForecastTestCase(EnvironmentTestCase):
              'floating IPs': 2, 'servers': 3, 'vcpus': 5,
              'ram (MiB)': 9216, 'server groups': 1, 'trunks': 2,
              'volumes': 2, 'volume storage (GiB)': 6}, costs)
-        self.assertIn('env-compute-1', found.names()['servers'])
+        self.assertIn('env-compute-1', found.names['servers'])
         self.assertEqual([], self.added())
 
     def test_quota_does_not_suffice(self):

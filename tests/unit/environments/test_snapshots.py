@@ -121,7 +121,7 @@ class CreateTestCase(SnapshotsTestCase):
 
     def test_all_servers_as_one_set(self):
         self.snapshot()
-        made, = self.environments().list_snapshots('env')
+        made, = self.environments().snapshots.all('env')
         self.assertEqual(('env', 'start', 3, True), (
             made.environment, made.name, made.servers, made.is_complete))
         self.assertEqual({'server.control.0', 'server.compute.0',
@@ -156,16 +156,16 @@ class CreateTestCase(SnapshotsTestCase):
             self.snapshot()
         self.snapshot('later')
         self.assertEqual(['start', 'later'], [
-            each.name for each in self.environments().list_snapshots()])
+            each.name for each in self.environments().snapshots.all()])
 
     def test_rest_of_an_interrupted_one_is_replaced(self):
         self.snapshot()
         self.host.images.pop(self.images()[0]['id'])
-        self.assertFalse(self.environments().list_snapshots()[0].is_complete)
+        self.assertFalse(self.environments().snapshots.all()[0].is_complete)
         self.snapshot()
         self.assertIn('is not complete and is removed',
                       self.shown.getvalue())
-        self.assertTrue(self.environments().list_snapshots()[0].is_complete)
+        self.assertTrue(self.environments().snapshots.all()[0].is_complete)
         self.assertEqual(3, len(self.images()))
 
     def test_environment_that_is_not_there_or_not_complete(self):
@@ -248,7 +248,7 @@ class CreateFaultsTestCase(SnapshotsTestCase):
             self.machine('env-control-0').vm_state = 'stopped'
             self.machine('env-control-0').power_state = 4
             self.snapshot()
-        self.assertTrue(self.environments().list_snapshots()[0].is_complete)
+        self.assertTrue(self.environments().snapshots.all()[0].is_complete)
 
     def test_interrupt_leaves_none_and_starts_what_ran(self):
         with mock.patch.object(snapshots.Snapshots, 'finish', autospec=True,
@@ -261,7 +261,7 @@ class CreateFaultsTestCase(SnapshotsTestCase):
     def test_a_moment_of_trouble(self):
         self.host.fail('POST', '/action$', 503, times=2)
         self.snapshot()
-        self.assertTrue(self.environments().list_snapshots()[0].is_complete)
+        self.assertTrue(self.environments().snapshots.all()[0].is_complete)
 
     def test_trouble_that_lasts(self):
         self.host.fail('POST', '/action$', 503, times=99)
@@ -272,7 +272,7 @@ class CreateFaultsTestCase(SnapshotsTestCase):
     def test_cloud_that_refuses(self):
         self.host.fail('GET', '/images', (403, 'no'), times=9)
         for call in (self.snapshot, self.restore,
-                     lambda: self.environments().list_snapshots(),
+                     lambda: self.environments().snapshots.all(),
                      lambda: self.environments().delete('env')):
             with self.assert_failure('403'):
                 call()
@@ -369,12 +369,12 @@ class DeleteTestCase(SnapshotsTestCase):
     def test_all_of_a_set(self):
         self.snapshot()
         self.snapshot('later')
-        self.assertTrue(self.environments().delete_snapshot('env', 'later'))
+        self.assertTrue(self.environments().snapshots.delete('env', 'later'))
         self.assertEqual({'start'}, {image[snapshots.NAME]
                                      for image in self.images()})
-        self.assertTrue(self.environments().delete_snapshot('env', 'start'))
+        self.assertTrue(self.environments().snapshots.delete('env', 'start'))
         self.assert_nothing_left()
-        self.assertFalse(self.environments().delete_snapshot('env', 'start'))
+        self.assertFalse(self.environments().snapshots.delete('env', 'start'))
 
     def test_they_go_with_the_environment(self):
         self.snapshot()
@@ -395,8 +395,8 @@ class OwnershipTestCase(SnapshotsTestCase):
         properties = {name: value for name, value in self.images()[0].items()
                  if name.startswith('quintupleo_')}
         self.host.add_image('mine', **properties)
-        made, = self.environments().list_snapshots()
+        made, = self.environments().snapshots.all()
         self.assertEqual(3, len(made.snapshots))
-        self.environments().delete_snapshot('env', 'start')
+        self.environments().snapshots.delete('env', 'start')
         self.assertEqual(['mine'], [image['name']
                                     for image in self.images()])

@@ -10,13 +10,11 @@ from openstackclient import shell
 from osc_lib import exceptions
 
 from quintupleo_power.osc import environment
-from quintupleo_power.osc import environment_logs
 from quintupleo_power.osc import environment_snapshot
 from tests.unit.environments import test_enrolment
 from tests.unit.environments import test_environment
 
-COMMANDS = {**vars(environment), **vars(environment_logs),
-            **vars(environment_snapshot)}
+COMMANDS = {**vars(environment), **vars(environment_snapshot)}
 
 
 class CommandTestCase(test_environment.EnvironmentTestCase):

@@ -111,6 +111,15 @@ class CloudsFileTestCase(LabCommandTestCase):
         self.fail_with('ShowEnvironment', 'env', '--clouds-yaml',
                        '/nowhere/clouds.yaml', says='cannot be written')
 
+    def test_full_disk(self):
+        self.make()
+        # Such an error has no name of a file.
+        with mock.patch('pathlib.Path.write_text', autospec=True,
+                        side_effect=OSError(28, 'No space left on device')):
+            self.fail_with(
+                'ShowEnvironment', 'env', '--clouds-yaml', self.clouds,
+                says=f'{self.clouds} cannot be written: No space left')
+
     def test_environment_without_ironic(self):
         self.succeed('CreateEnvironment', self.write('x.yaml', 'roles: {}'),
                      '--name', 'env', '-f', 'json')
