@@ -19,8 +19,8 @@ import tarfile
 import time
 
 from ironic.common import states
+from ironic.conf import CONF
 from ironic.drivers import utils as driver_utils
-from oslo_config import cfg
 from oslo_log import log
 from oslo_utils import timeutils
 
@@ -29,7 +29,6 @@ from quintupleo_power.host_cloud import cache
 from quintupleo_power.node import internal_info
 from quintupleo_power.node import server_access
 
-CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 
 # The failure whose log was kept: when the node came into its provision state.

@@ -6,11 +6,10 @@ import time
 import typing
 
 from ironic import objects
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.drift import baseline
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
@@ -23,8 +22,6 @@ from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 
 # How often Nova may refuse an action of one request.
@@ -56,7 +53,7 @@ def run(node: objects.Node, request: transitions.Request,
     :raises: DriverOperationError if the server did not get there.
     """
     info = driver_info.parse(node)
-    deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
+    deadline = time.monotonic() + (timeout or CONF.quintupleo.action_timeout)
     with exceptions.translated(info):
         return _Execution(node, info, request, deadline, body).run()
 
@@ -229,7 +226,7 @@ class _Execution:
         if isinstance(error, errors.Conflict):
             self._conflicts += 1
         else:
-            pause = CONF[GROUP].poll_interval * 2 ** min(self._failures, 8)
+            pause = CONF.quintupleo.poll_interval * 2 ** min(self._failures, 8)
             pause = max(min(pause, LONGEST_PAUSE), error.retry_after)
             self._failures += 1
         if (self._conflicts == MAX_CONFLICTS

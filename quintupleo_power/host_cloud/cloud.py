@@ -6,9 +6,8 @@ import contextlib
 import threading
 import time
 
-from oslo_config import cfg
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
@@ -23,9 +22,6 @@ from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.host_cloud import uploaded_images
 from quintupleo_power.host_cloud import volumes
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 # An endpoint that moved is found in a new token's catalog, but a cloud that is
 # away for a while must not be asked for a token by each read of each node.
@@ -176,7 +172,7 @@ class HostCloud:
                                                       self.volumes)
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
-                                       CONF[GROUP].poll_interval)
+                                       CONF.quintupleo.poll_interval)
         self.boot_images = uploaded_images.BootImages(image)
         self.instance_images = uploaded_images.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)

@@ -12,18 +12,15 @@ import datetime
 import threading
 import time
 
-from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import shared_call
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 
 # Threads that ask at the same time from whom on they share a list.
@@ -116,7 +113,7 @@ class ServerCache:
 
     def get_cached(self, reference: str) -> servers.Server:
         """Return a server as of at most server_list_max_age seconds ago."""
-        max_age = CONF[GROUP].server_list_max_age
+        max_age = CONF.quintupleo.server_list_max_age
         return self.complete(self._get_cached(reference, max_age),
                              cached=True)
 

@@ -14,17 +14,13 @@ import time
 import typing
 
 from keystoneauth1 import session as ks_session
-from oslo_config import cfg
 from oslo_utils import units
 import requests
 import urllib3
 from urllib3 import connection
 from urllib3 import exceptions
 
-from quintupleo_power import conf as quintupleo_conf
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
+from quintupleo_power.conf import CONF
 
 # Seconds for a connection: a host that is there takes one at once.
 CONNECT_TIMEOUT = 10.0
@@ -60,7 +56,7 @@ class Transport(requests.adapters.BaseAdapter):
         :raises: requests.exceptions.ReadTimeout if that took too long,
             TooLarge if there is too much of it.
         """
-        seconds = kwargs.get('timeout') or CONF[GROUP].timeout
+        seconds = kwargs.get('timeout') or CONF.quintupleo.timeout
         is_streamed = kwargs.get('stream')
         kwargs.update(timeout=(min(seconds, CONNECT_TIMEOUT), seconds),
                       stream=True)
@@ -70,7 +66,7 @@ class Transport(requests.adapters.BaseAdapter):
             _watch_connections(self._adapter.proxy_manager_for(proxy))
         # An image takes its time to be sent.
         is_upload = not isinstance(request.body, bytes | str | None)
-        with _limit(CONF[GROUP].image_timeout if is_upload else seconds,
+        with _limit(CONF.quintupleo.image_timeout if is_upload else seconds,
                     request):
             answer = self._adapter.send(request, *args, **kwargs)
             if not is_streamed:

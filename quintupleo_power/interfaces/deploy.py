@@ -16,11 +16,10 @@ from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
 from ironic.drivers.modules import agent_base
 from ironic.drivers.modules import deploy_utils
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import images
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
@@ -33,8 +32,6 @@ from quintupleo_power.rebuild import server_fields
 from quintupleo_power.rebuild import source_image
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -242,5 +239,5 @@ def _provide_image(task, checksum, host, server):
                    **images.BOOT_MODE_PROPERTIES[boot_mode]}
     return host.instance_images.provide(
         checksum, machine, lambda: source_image.fetch(task, checksum),
-        time.monotonic() + CONF[GROUP].image_timeout,
-        CONF[GROUP].unused_instance_images)
+        time.monotonic() + CONF.quintupleo.image_timeout,
+        CONF.quintupleo.unused_instance_images)

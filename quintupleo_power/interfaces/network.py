@@ -17,11 +17,10 @@ from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
 from ironic.drivers.modules.network import common
 from ironic import objects
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import errors
@@ -30,8 +29,6 @@ from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -382,10 +379,10 @@ def _network(node, kind):
     :raises: MissingParameterValue if there is none.
     """
     for key in (f'{kind}_network', 'provisioning_network'):
-        found = node.driver_info.get(key) or CONF[GROUP][key]
+        found = node.driver_info.get(key) or CONF.quintupleo[key]
         if found:
             return found
     raise exception.MissingParameterValue(
         f'Node {node.uuid} has no network for {kind}: set '
-        f'[{GROUP}]{kind}_network or [{GROUP}]provisioning_network, or '
+        f'[quintupleo]{kind}_network or [quintupleo]provisioning_network, or '
         'driver_info of the same names, to a network of the host cloud')

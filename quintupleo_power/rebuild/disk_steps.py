@@ -11,10 +11,9 @@ from ironic.common import states
 from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
-from oslo_config import cfg
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
@@ -28,8 +27,6 @@ from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 METRICS = compat.get_metrics_logger(__name__)
 
 # Out of PXE it would be the agent that starts again, or the wrong system.
@@ -100,7 +97,7 @@ class DiskSteps:
         """
         _require_name(task.node, name)
         _require_off(task.node, 'a snapshot')
-        deadline = time.monotonic() + CONF[GROUP].image_timeout
+        deadline = time.monotonic() + CONF.quintupleo.image_timeout
         with server_access.use(task.node) as (host, server):
             host.snapshots.prepare(server, name)
         runs = transitions.situation(server.state) in _RUNS
@@ -125,7 +122,7 @@ class DiskSteps:
         :raises: DriverOperationError, too, if there is no such snapshot.
         """
         _require_name(task.node, name)
-        deadline = time.monotonic() + CONF[GROUP].image_timeout
+        deadline = time.monotonic() + CONF.quintupleo.image_timeout
         with server_access.use(task.node) as (host, server):
             found = host.snapshots.require(server, name)
         if found.volumes:
@@ -158,7 +155,7 @@ def carry_out(task, step, request, body):
     node = task.node
     with pending_request.kept(node, step):
         server = executor.run(
-            node, request, CONF[GROUP].image_timeout, body)
+            node, request, CONF.quintupleo.image_timeout, body)
         node.power_state = (states.POWER_ON
                             if transitions.is_on(server.state)
                             else states.POWER_OFF)

@@ -75,8 +75,8 @@ def test_later_pass_costs_one_list_of_changes(host, servers, deployment,
     compute.stop_server(servers[1])
     compute.wait_for_server(compute.get_server(servers[1]), 'SHUTOFF')
     # As if a minute had passed.
-    monkeypatch.setattr(server_cache, 'CONF', {
-        server_cache.GROUP: mock.Mock(server_list_max_age=0.001)})
+    monkeypatch.setattr(server_cache, 'CONF', mock.Mock(
+        quintupleo=mock.Mock(server_list_max_age=0.001)))
     reads.clear()
     seen = [host.servers.get_cached(server_id) for server_id in servers]
     assert set(reads) == {('/servers/detail', 'changes-since')}
