@@ -44,7 +44,8 @@ _making = threading.Lock()
 # The error of some credentials, and when they may be tried again.
 _failures = cache.Cache(3600.0)
 # By credentials: how many read servers, and how long the longest reading took.
-# With Lock: see transport.
+# Of an RLock, a second eventlet.monkey_patch() would exchange the lock and
+# leave the condition with the old one (_green_existing_locks).
 _reading_ended = threading.Condition(threading.Lock())
 _readers: dict[connection.Credentials, int] = {}
 _longest_readings = cache.Cache(3600.0)
