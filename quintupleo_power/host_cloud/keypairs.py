@@ -39,8 +39,7 @@ class Keypairs:
             return
         name = f'quintupleo-{server.id}'
         path = f'/os-keypairs/{name}'
-        with contextlib.suppress(errors.NotFound):
-            self._compute.delete(path)
+        self._compute.delete(path)
         self._compute.ask('/os-keypairs', {'keypair': {
             'name': name, 'public_key': public_key}}, 'keypair')
         try:
