@@ -12,6 +12,7 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
@@ -98,7 +99,7 @@ def _read(node, request):
         server = host.actions.settle(server_access.get(node, info, host),
                                      deadline)
         updated = request.get('server_updated')
-        rows = (host.actions.since(server, updated)
+        rows = (instance_actions.since(host.compute, server, updated)
                 if updated else [])
         return server, [row for row in rows if row['action'] in _BOOTS]
 

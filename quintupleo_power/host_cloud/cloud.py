@@ -12,10 +12,8 @@ from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import connection
-from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
-from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
@@ -166,7 +164,8 @@ class HostCloud:
                  volume: service.Service, network: service.Service):
         """Use the services of a cloud."""
         self.made_at = time.monotonic()
-        self._compute = compute
+        self.compute = compute
+        self.network = network
         self.images = images.Images(image)
         self.volumes = volumes.Volumes(volume)
         self.capabilities = capabilities.Capabilities(compute, self.images,
@@ -178,10 +177,3 @@ class HostCloud:
         self.instance_images = uploaded_images.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)
         self.ports = ports.Ports(network, compute, self.servers)
-        self.consoles = consoles.Consoles(compute)
-        self.keypairs = keypairs.Keypairs(compute)
-
-    @property
-    def compute_version(self) -> tuple[int, int]:
-        """The version of the compute API in use, as (major, minor)."""
-        return self._compute.microversion

@@ -24,6 +24,7 @@ from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import ports
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
@@ -101,7 +102,7 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         names = {_network(task.node, kind) for kind in kinds}
         with exceptions.host_cloud(task.node, validating=True) as (_, host):
             for name in names:
-                host.ports.find_network(name)
+                ports.find_network(host.network, name)
 
     def port_changed(self, task, port_obj):
         """Refuse to change the MAC address of a card that has a VIF.
@@ -229,7 +230,8 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         with _host_cloud(node) as (info, host):
             # Ironic boots an agent next, whatever runs now.
             server = _out_of_rescue(node, host, info, running=True)
-            network_id = host.ports.find_network(_network(node, kind))
+            network_id = ports.find_network(host.network,
+                                            _network(node, kind))
             for port in task.ports:
                 if not port.pxe_enabled:
                     continue

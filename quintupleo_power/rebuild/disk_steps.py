@@ -177,8 +177,8 @@ def _empty(task, step, obstacle_of):
             return image
         # User data and the like of an instance go with its disk.
         return {**image, **server_fields.members(
-            node, host.compute_version, server, config_drive.ConfigDrive(),
-            None)}
+            node, host.compute.microversion, server,
+            config_drive.ConfigDrive(), None)}
 
     carry_out(task, step, transitions.Request.REBUILD, members)
     leftover_data.clear(task.node)

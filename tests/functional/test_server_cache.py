@@ -104,7 +104,7 @@ def test_action_makes_one_server_stale_and_no_other(host, servers):
 def test_many_wait_with_one_list(host, servers, monkeypatch, clock_ahead):
     host, reads = host
     # As a web server before it tells: it has this machine's clock.
-    host._compute.clock_ahead = clock_ahead
+    host.compute.clock_ahead = clock_ahead
     # With any two of them waiting the third must not be done yet.
     monkeypatch.setattr(server_cache, 'SHARED_FROM', 1)
     before = [host.servers.get(server_id) for server_id in servers]
