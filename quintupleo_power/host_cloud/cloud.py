@@ -54,10 +54,9 @@ def get(credentials: connection.Credentials) -> 'HostCloud':
 
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
-    host = _clouds.get(credentials)
-    if host is None:
-        # Not with the lock: a remote profile of clouds.yaml is fetched.
-        host = HostCloud(*connection.connect(credentials))
+    # Not with the lock: a remote profile of clouds.yaml is fetched.
+    host = (_clouds.get(credentials)
+            or HostCloud(*connection.connect(credentials)))
     with _making:
         host = _clouds.get(credentials) or host
         _clouds.put(credentials, host)
