@@ -83,8 +83,11 @@ def _require_unshared(node, server):
     if CONF.quintupleo.allow_shared_servers:
         return
     is_used = _used(node.driver_internal_info) == server.id
-    for uuid, internal in _others(node, server):
-        if not is_used or _used(internal) == server.id:
+    for uuid, info, internal in db_api.get_instance().get_nodeinfo_list(
+            columns=['uuid', 'driver_info', 'driver_internal_info'],
+            filters={'driver': node.driver}):
+        if (uuid != node.uuid and _names(info or {}, internal, node, server)
+                and (not is_used or _used(internal) == server.id)):
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) is that of node {uuid}, '
                 'too: set driver_info/quintupleo_server of one of the two to '
@@ -102,16 +105,6 @@ def _require_metadata(node, server):
             '[quintupleo]require_server_metadata says: an operator can set '
             'it with "openstack server set --property '
             f'{servers.NODE}={node.uuid} {server.id}"')
-
-
-def _others(node, server) -> abc.Iterator[tuple[str, dict | None]]:
-    """Yield (UUID, driver_internal_info) of other nodes that name a server."""
-    for uuid, info, internal in db_api.get_instance().get_nodeinfo_list(
-            columns=['uuid', 'driver_info', 'driver_internal_info'],
-            filters={'driver': node.driver}):
-        if uuid != node.uuid and _names(info or {}, internal, node,
-                                        server):
-            yield uuid, internal
 
 
 def _names(info, internal, node, server):
