@@ -158,15 +158,15 @@ def _add_port(task, found, card, network_name):
 
 
 def _warn_of_ignored_macs(node, found):
-    for mac in (card.mac for card in found.cards):
-        if not ports.is_ignored(mac):
-            continue
-        _warn(node, (
-            f'MAC address {mac} of server {found.server_id} begins with '
-            f'{ports.IGNORED_MAC}, as Neutron chooses them, and newer '
-            'releases of ironic-python-agent pass over such a network card: '
-            'give the server a port with another MAC address, for example '
-            'one that begins with 52:54:00, and inspect again'))
+    for card in found.cards:
+        if ports.is_ignored(card.mac):
+            _warn(node, (
+                f'MAC address {card.mac} of server {found.server_id} begins '
+                f'with {ports.IGNORED_MAC}, as Neutron chooses them, and '
+                'newer releases of ironic-python-agent pass over such a '
+                'network card: give the server a port with another MAC '
+                'address, for example one that begins with 52:54:00, and '
+                'inspect again'))
 
 
 def _warn_of_capabilities(node, found):
