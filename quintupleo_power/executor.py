@@ -169,7 +169,10 @@ class _Execution:
     def _is_outdated(self, action, body, server):
         """Return whether a body names an image that was replaced since."""
         if action is transitions.Action.RESCUE:
-            rescue_image.forget(self._node, self._info, self._host, server)
+            _, reference = rescue_image.setting(
+                'rescue_image', self._node, self._info, self._host, server)
+            # The name in it may be another image's by now.
+            self._host.images.forget(reference)
         return self._body_of(action, server) != body
 
     def _require_another_state(self, server, conflict):

@@ -80,16 +80,6 @@ class Images:
             self._known.put(reference, image)
         return image['id']
 
-    def find_rebuild_image(self, reference: str,
-                           boot_mode: str | None) -> str:
-        """Return the UUID of an image to rebuild a server of a boot mode from.
-
-        :raises: UnsuitableImage if it does not serve.
-        """
-        image = self.read(reference)
-        check_rebuild(image, boot_mode)
-        return image['id']
-
     def of_server(self, server: servers.Server) -> dict | None:
         """Return a server's image; None of a volume, or if it is gone."""
         if server.image_id is None or self._missing.get(server.image_id):

@@ -41,15 +41,6 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
             f'The rescue image of {name} cannot be used: {exc}')
 
 
-def forget(node: 'objects.Node', info: driver_info.DriverInfo,
-           host: cloud.HostCloud, server: servers.Server) -> None:
-    """Drop the image from the cache: its name may be another's by now.
-
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
-    host.images.forget(setting('rescue_image', node, info, host, server)[1])
-
-
 def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
             host: cloud.HostCloud, server: servers.Server) -> tuple[str, str]:
     """Return the setting of a node's image, and the name or UUID in it.

@@ -18,6 +18,7 @@ from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.media import rescue_image
 from quintupleo_power.node import leftover_data
@@ -198,8 +199,9 @@ def _empty_image(node, info, host, server):
     name, reference = rescue_image.setting('empty_image', node, info, host,
                                            server)
     try:
-        return host.images.find_rebuild_image(
-            reference, host.capabilities.boot_mode(server))
+        image = host.images.read(reference)
+        images.check_rebuild(image, host.capabilities.boot_mode(server))
+        return image['id']
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(
