@@ -172,7 +172,7 @@ class _Execution:
             _, reference = rescue_image.setting(
                 'rescue_image', self._node, self._info, self._host, server)
             # The name in it may be another image's by now.
-            self._host.images.forget(reference)
+            self._host.images.forget_rescue_image(reference)
         return self._body_of(action, server) != body
 
     def _require_another_state(self, server, conflict):
