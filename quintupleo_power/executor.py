@@ -185,11 +185,11 @@ class _Execution:
         # Nova looks at a lock first. In another state there may be nothing
         # to do, or something else in the way too.
         if now.locked and now.state == server.state:
+            reason = f' ("{now.locked_reason}")' if now.locked_reason else ''
             raise transitions.Refused(
-                f'Server {now.id} ({now.name}) takes no action: '
-                + transitions.LOCKED.format(
-                    reason=f' ("{now.locked_reason}")' if now.locked_reason
-                    else ''))
+                f'Server {now.id} ({now.name}) takes no action: it is locked'
+                f'{reason}: run "openstack server unlock" as the user who '
+                'locked it')
         # Once is no proof: what stood in the way may just have ended.
         if self._refused_in == now.state == server.state:
             raise errors.ActionFailed(f'{conflict}; {now.fault_or_hint}')

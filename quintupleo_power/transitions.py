@@ -248,9 +248,6 @@ BOOT_NOT_KNOWN = (
 STAYS_ON = ('disable_power_off of the node forbids to power it off: unset it '
             'for as long as the node may be off')
 
-LOCKED = ('it is locked{reason}: run "openstack server unlock" as the '
-          'user who locked it')
-
 
 def situation(state: ServerState) -> Situation:
     """Return the situation that a server's state is."""
