@@ -19,17 +19,17 @@ import tarfile
 import time
 
 from ironic.common import states
+from ironic.conf import CONF
 from ironic.drivers import utils as driver_utils
-from oslo_config import cfg
 from oslo_log import log
 from oslo_utils import timeutils
 
 from quintupleo_power import compat
 from quintupleo_power.host_cloud import cache
+from quintupleo_power.host_cloud import consoles
 from quintupleo_power.node import internal_info
 from quintupleo_power.node import server_access
 
-CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 
 # The failure whose log was kept: when the node came into its provision state.
@@ -157,7 +157,7 @@ def _keep(node, activity):
 def _read(node):
     """Return the console log of a node, packed; None if it is empty."""
     with server_access.use(node) as (host, server):
-        text = host.consoles.log(server)
+        text = consoles.log(host.compute, server)
     return _archive(text) if text else None
 
 

@@ -4,6 +4,7 @@
 from keystoneauth1 import loading
 from oslo_config import cfg
 
+CONF = cfg.CONF
 GROUP = 'quintupleo'
 
 opts = [
@@ -169,4 +170,4 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return [(GROUP, sorted(listed.values(), key=lambda opt: opt.name))]
 
 
-register_opts(cfg.CONF)
+register_opts(CONF)

@@ -6,11 +6,10 @@ import time
 import typing
 
 from ironic import objects
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.drift import baseline
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
@@ -23,8 +22,6 @@ from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 
 # How often Nova may refuse an action of one request.
@@ -56,7 +53,7 @@ def run(node: objects.Node, request: transitions.Request,
     :raises: DriverOperationError if the server did not get there.
     """
     info = driver_info.parse(node)
-    deadline = time.monotonic() + (timeout or CONF[GROUP].action_timeout)
+    deadline = time.monotonic() + (timeout or CONF.quintupleo.action_timeout)
     with exceptions.translated(info):
         return _Execution(node, info, request, deadline, body).run()
 
@@ -172,7 +169,10 @@ class _Execution:
     def _is_outdated(self, action, body, server):
         """Return whether a body names an image that was replaced since."""
         if action is transitions.Action.RESCUE:
-            rescue_image.forget(self._node, self._info, self._host, server)
+            _, reference = rescue_image.setting(
+                'rescue_image', self._node, self._info, self._host, server)
+            # The name in it may be another image's by now.
+            self._host.images.forget_rescue_image(reference)
         return self._body_of(action, server) != body
 
     def _require_another_state(self, server, conflict):
@@ -185,11 +185,11 @@ class _Execution:
         # Nova looks at a lock first. In another state there may be nothing
         # to do, or something else in the way too.
         if now.locked and now.state == server.state:
+            reason = f' ("{now.locked_reason}")' if now.locked_reason else ''
             raise transitions.Refused(
-                f'Server {now.id} ({now.name}) takes no action: '
-                + transitions.LOCKED.format(
-                    reason=f' ("{now.locked_reason}")' if now.locked_reason
-                    else ''))
+                f'Server {now.id} ({now.name}) takes no action: it is locked'
+                f'{reason}: run "openstack server unlock" as the user who '
+                'locked it')
         # Once is no proof: what stood in the way may just have ended.
         if self._refused_in == now.state == server.state:
             raise errors.ActionFailed(f'{conflict}; {now.fault_or_hint}')
@@ -229,7 +229,7 @@ class _Execution:
         if isinstance(error, errors.Conflict):
             self._conflicts += 1
         else:
-            pause = CONF[GROUP].poll_interval * 2 ** min(self._failures, 8)
+            pause = CONF.quintupleo.poll_interval * 2 ** min(self._failures, 8)
             pause = max(min(pause, LONGEST_PAUSE), error.retry_after)
             self._failures += 1
         if (self._conflicts == MAX_CONFLICTS

@@ -7,19 +7,17 @@ from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 from ironic.conductor import verify
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 
 # Nova's names of the actions that boot a server.
@@ -96,12 +94,12 @@ def _read(node, request):
     :returns: (the :class:`host_cloud.servers.Server`, rows of its actions
         that boot, oldest first).
     """
-    deadline = time.monotonic() + CONF[GROUP].action_timeout
+    deadline = time.monotonic() + CONF.quintupleo.action_timeout
     with exceptions.host_cloud(node) as (info, host):
         server = host.actions.settle(server_access.get(node, info, host),
                                      deadline)
         updated = request.get('server_updated')
-        rows = (host.actions.since(server, updated)
+        rows = (instance_actions.since(host.compute, server, updated)
                 if updated else [])
         return server, [row for row in rows if row['action'] in _BOOTS]
 

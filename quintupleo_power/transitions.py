@@ -150,24 +150,12 @@ _SITUATIONS = {
     'deleted': Situation.DELETED,
 }
 
-# What a task in progress leads to, as a power state of the guest.
-_TASK_LEADS_TO_ON = {
-    'powering-on': True,
-    'rebooting': True,
-    'reboot_pending': True,
-    'reboot_started': True,
-    'rebooting_hard': True,
-    'reboot_pending_hard': True,
-    'reboot_started_hard': True,
-    'rescuing': True,
-    'unrescuing': True,
-    'unpausing': True,
-    'resuming': True,
-    'unshelving': True,
-    'powering-off': False,
-    'suspending': False,
-    'shelving': False,
-}
+# Tasks in progress that lead to a guest that is on, and to one that is off.
+_TASKS_TO_ON = frozenset((
+    'powering-on', 'rebooting', 'reboot_pending', 'reboot_started',
+    'rebooting_hard', 'reboot_pending_hard', 'reboot_started_hard',
+    'rescuing', 'unrescuing', 'unpausing', 'resuming', 'unshelving'))
+_TASKS_TO_OFF = frozenset(('powering-off', 'suspending', 'shelving'))
 
 Row = collections.namedtuple('Row', (
     'on_disk', 'on_pxe', 'off', 'reboot_disk', 'reboot_pxe',
@@ -178,66 +166,57 @@ _START, _STOP, _RESCUE, _UNRESCUE, _HARD, _SOFT, _UNPAUSE = (
     (Action.START,), (Action.STOP,), (Action.RESCUE,), (Action.UNRESCUE,),
     (Action.HARD_REBOOT,), (Action.SOFT_REBOOT,), (Action.UNPAUSE,))
 _REBUILD, _SNAPSHOT = (Action.REBUILD,), (Action.SNAPSHOT,)
-# Nova stops again what it has rebuilt of a stopped server. Of a server in
-# ERROR a rebuild mends what a stop may stumble over, so it comes first.
-_REBUILD_AND_STOP = _REBUILD + _STOP
-_STOP_AND_SNAPSHOT = _STOP + _SNAPSHOT
 _NOTHING = ()
+
+
+def _row(on_disk, on_pxe, off, reboot_disk, soft_reboot_disk=None,
+         first=_NOTHING):
+    """Return a row, the rest of which follows from some of its columns.
+
+    Nova's stop shuts a guest down: there is no other one for a soft request.
+
+    :param first: what leads to where Nova rescues, stops and rebuilds.
+    """
+    reboot_pxe = first + _RESCUE
+    return Row(
+        on_disk=on_disk, on_pxe=on_pxe, off=off,
+        reboot_disk=reboot_disk, reboot_pxe=reboot_pxe,
+        soft_off=off, soft_reboot_disk=soft_reboot_disk or reboot_disk,
+        soft_reboot_pxe=reboot_pxe,
+        # Of a server in ERROR a rebuild mends what a stop may stumble over,
+        # so it comes first.
+        rebuild=first + _REBUILD + _STOP, snapshot=first + _STOP + _SNAPSHOT)
+
 
 # Nova leaves RESCUE only by unrescue, which boots the server's own disk:
 # that is why some rows pass through it.
 TABLE = {
-    Situation.SHUTOFF: Row(
-        on_disk=_START, on_pxe=_RESCUE, off=_NOTHING,
-        reboot_disk=_START, reboot_pxe=_RESCUE,
-        soft_off=_NOTHING, soft_reboot_disk=_START, soft_reboot_pxe=_RESCUE,
-        rebuild=_REBUILD, snapshot=_SNAPSHOT),
-    Situation.ACTIVE: Row(
-        on_disk=_NOTHING, on_pxe=_NOTHING, off=_STOP,
-        reboot_disk=_HARD, reboot_pxe=_RESCUE,
-        soft_off=_STOP, soft_reboot_disk=_SOFT, soft_reboot_pxe=_RESCUE,
-        rebuild=_REBUILD_AND_STOP, snapshot=_STOP_AND_SNAPSHOT),
-    Situation.ACTIVE_GUEST_OFF: Row(
-        on_disk=_HARD, on_pxe=_RESCUE, off=_STOP,
-        reboot_disk=_HARD, reboot_pxe=_RESCUE,
-        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE,
-        rebuild=_REBUILD_AND_STOP, snapshot=_STOP_AND_SNAPSHOT),
-    Situation.RESCUE: Row(
+    # Nova stops again what it has rebuilt of a stopped server.
+    Situation.SHUTOFF: _row(
+        on_disk=_START, on_pxe=_RESCUE, off=_NOTHING, reboot_disk=_START,
+    )._replace(rebuild=_REBUILD, snapshot=_SNAPSHOT),
+    Situation.ACTIVE: _row(
+        on_disk=_NOTHING, on_pxe=_NOTHING, off=_STOP, reboot_disk=_HARD,
+        soft_reboot_disk=_SOFT),
+    Situation.ACTIVE_GUEST_OFF: _row(
+        on_disk=_HARD, on_pxe=_RESCUE, off=_STOP, reboot_disk=_HARD),
+    Situation.RESCUE: _row(
         on_disk=_NOTHING, on_pxe=_NOTHING, off=_UNRESCUE + _STOP,
-        reboot_disk=_UNRESCUE, reboot_pxe=_UNRESCUE + _RESCUE,
-        soft_off=_UNRESCUE + _STOP, soft_reboot_disk=_UNRESCUE,
-        soft_reboot_pxe=_UNRESCUE + _RESCUE,
-        rebuild=_UNRESCUE + _REBUILD_AND_STOP,
-        snapshot=_UNRESCUE + _STOP_AND_SNAPSHOT),
-    Situation.RESCUE_GUEST_OFF: Row(
+        reboot_disk=_UNRESCUE, first=_UNRESCUE),
+    Situation.RESCUE_GUEST_OFF: _row(
         on_disk=_UNRESCUE, on_pxe=_UNRESCUE + _RESCUE, off=_NOTHING,
-        reboot_disk=_UNRESCUE, reboot_pxe=_UNRESCUE + _RESCUE,
-        soft_off=_NOTHING, soft_reboot_disk=_UNRESCUE,
-        soft_reboot_pxe=_UNRESCUE + _RESCUE,
-        rebuild=_UNRESCUE + _REBUILD_AND_STOP,
-        snapshot=_UNRESCUE + _STOP_AND_SNAPSHOT),
-    Situation.ERROR: Row(
-        on_disk=_HARD, on_pxe=_RESCUE, off=_STOP,
-        reboot_disk=_HARD, reboot_pxe=_RESCUE,
-        soft_off=_STOP, soft_reboot_disk=_HARD, soft_reboot_pxe=_RESCUE,
-        rebuild=_REBUILD_AND_STOP, snapshot=_STOP_AND_SNAPSHOT),
+        reboot_disk=_UNRESCUE, first=_UNRESCUE),
+    Situation.ERROR: _row(
+        on_disk=_HARD, on_pxe=_RESCUE, off=_STOP, reboot_disk=_HARD),
     # A paused server is on: it goes on where it stood, as one that was
     # never paused would.
-    Situation.PAUSED: Row(
+    Situation.PAUSED: _row(
         on_disk=_UNPAUSE, on_pxe=_UNPAUSE, off=_UNPAUSE + _STOP,
-        reboot_disk=_HARD, reboot_pxe=_UNPAUSE + _RESCUE,
-        soft_off=_UNPAUSE + _STOP, soft_reboot_disk=_HARD,
-        soft_reboot_pxe=_UNPAUSE + _RESCUE,
-        rebuild=_UNPAUSE + _REBUILD_AND_STOP,
-        snapshot=_UNPAUSE + _STOP_AND_SNAPSHOT),
+        reboot_disk=_HARD, first=_UNPAUSE),
     # A suspended server is off: powered on, it boots and loses its memory.
-    Situation.SUSPENDED: Row(
+    Situation.SUSPENDED: _row(
         on_disk=_HARD, on_pxe=_HARD + _RESCUE, off=_NOTHING,
-        reboot_disk=_HARD, reboot_pxe=_HARD + _RESCUE,
-        soft_off=_NOTHING, soft_reboot_disk=_HARD,
-        soft_reboot_pxe=_HARD + _RESCUE,
-        rebuild=_HARD + _REBUILD_AND_STOP,
-        snapshot=_HARD + _STOP_AND_SNAPSHOT),
+        reboot_disk=_HARD, first=_HARD),
 }
 
 REFUSALS = {
@@ -268,9 +247,6 @@ BOOT_NOT_KNOWN = (
 
 STAYS_ON = ('disable_power_off of the node forbids to power it off: unset it '
             'for as long as the node may be off')
-
-LOCKED = ('it is locked{reason}: run "openstack server unlock" as the '
-          'user who locked it')
 
 
 def situation(state: ServerState) -> Situation:
@@ -363,8 +339,8 @@ def is_on(state: ServerState) -> bool | None:
     A task in progress counts as done: Ironic would otherwise see a node
     change its power state by itself and force it back.
     """
-    if state.task_state in _TASK_LEADS_TO_ON:
-        return _TASK_LEADS_TO_ON[state.task_state]
+    if state.task_state in _TASKS_TO_ON | _TASKS_TO_OFF:
+        return state.task_state in _TASKS_TO_ON
     if state.task_state:
         # A resize or a rebuild switches the guest off for a while.
         state = dataclasses.replace(state, power_state=PowerState.NOSTATE)

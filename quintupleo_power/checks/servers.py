@@ -152,7 +152,7 @@ def _judge_consoles(host, server):
     for console_type in consoles.PROTOCOLS:
         try:
             # Nova makes a token for each, which runs out by itself.
-            host.consoles.url(server, console_type)
+            consoles.url(host.compute, server, console_type)
         except errors.NotOffered:
             continue
         except errors.NotFound:

@@ -16,6 +16,7 @@ from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors as env_errors
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
+from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
 from quintupleo_power.host_cloud import server_requests
@@ -75,7 +76,7 @@ class Trial:
             # It may well be empty so early.
             results.Check(
                 'console log',
-                lambda facts: self._host.consoles.log(facts[SERVER]),
+                lambda facts: consoles.log(self._host.compute, facts[SERVER]),
                 lambda text: results.passed(f'{len(text)} characters'),
                 (SERVER,)),
             results.Check(access.RESCUE, self._rescue,

@@ -17,6 +17,7 @@ from quintupleo_power.drift import compare
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import internal_info
 from quintupleo_power.node import server_access
@@ -171,7 +172,8 @@ def _read_actions(host, kept, server):
     known = _actions.get(key)
     if known is None and kept.updated and server.updated:
         try:
-            rows = host.actions.after(server, kept.request_id, kept.updated)
+            rows = instance_actions.after(
+                host.compute, server, kept.request_id, kept.updated)
         except errors.HostCloudError as exc:
             LOG.debug('The host cloud does not say what was done with server '
                       '%(server)s: %(reason)s',

@@ -192,16 +192,6 @@ class Actions:
         finally:
             self._cached.invalidate(server.id)
 
-    def since(self, server: servers.Server, updated: str) -> list[dict]:
-        """See :func:`instance_actions.since`."""
-        return instance_actions.since(self._compute, server, updated)
-
-    def after(self, server: servers.Server, request_id: str | None,
-              updated: str) -> list[dict]:
-        """See :func:`instance_actions.after`."""
-        return instance_actions.after(self._compute, server, request_id,
-                                      updated)
-
     def inject_nmi(self, server: servers.Server) -> None:
         """Send a guest a non-maskable interrupt, once.
 

@@ -3,9 +3,8 @@
 
 import dataclasses
 
-from oslo_config import cfg
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import flavors
@@ -14,9 +13,6 @@ from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import volumes
 from quintupleo_power import transitions
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 # The first compute API that rescues a server which boots from a volume, and
 # the first whose rebuild writes such a volume again.
@@ -223,11 +219,11 @@ class Capabilities:
                     'it boots from a volume, which the compute API of the '
                     'host cloud cannot wipe (%d.%d, and it takes 2.93): '
                     % self._compute.microversion + _LET_THE_AGENT)
-            if not CONF[GROUP].rebuild_replaces_volumes:
+            if not CONF.quintupleo.rebuild_replaces_volumes:
                 return (
                     'it boots from a volume, and nothing says that the host '
                     'cloud wipes more of it than the size of the image: set '
-                    f'[{GROUP}]rebuild_replaces_volumes if it does, as with '
+                    '[quintupleo]rebuild_replaces_volumes if it does, as with '
                     'Ceph, or ' + _LET_THE_AGENT)
             if len(server.volume_ids) < 2:
                 return None

@@ -6,26 +6,20 @@ import contextlib
 import threading
 import time
 
-from oslo_config import cfg
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import connection
-from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
-from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.host_cloud import uploaded_images
 from quintupleo_power.host_cloud import volumes
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 # An endpoint that moved is found in a new token's catalog, but a cloud that is
 # away for a while must not be asked for a token by each read of each node.
@@ -48,7 +42,8 @@ _making = threading.Lock()
 # The error of some credentials, and when they may be tried again.
 _failures = cache.Cache(3600.0)
 # By credentials: how many read servers, and how long the longest reading took.
-# With Lock: see transport.
+# Of an RLock, a second eventlet.monkey_patch() would exchange the lock and
+# leave the condition with the old one (_green_existing_locks).
 _reading_ended = threading.Condition(threading.Lock())
 _readers: dict[connection.Credentials, int] = {}
 _longest_readings = cache.Cache(3600.0)
@@ -59,10 +54,9 @@ def get(credentials: connection.Credentials) -> 'HostCloud':
 
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
-    host = _clouds.get(credentials)
-    if host is None:
-        # Not with the lock: a remote profile of clouds.yaml is fetched.
-        host = HostCloud(*connection.connect(credentials))
+    # Not with the lock: a remote profile of clouds.yaml is fetched.
+    host = (_clouds.get(credentials)
+            or HostCloud(*connection.connect(credentials)))
     with _making:
         host = _clouds.get(credentials) or host
         _clouds.put(credentials, host)
@@ -169,22 +163,16 @@ class HostCloud:
                  volume: service.Service, network: service.Service):
         """Use the services of a cloud."""
         self.made_at = time.monotonic()
-        self._compute = compute
+        self.compute = compute
+        self.network = network
         self.images = images.Images(image)
         self.volumes = volumes.Volumes(volume)
         self.capabilities = capabilities.Capabilities(compute, self.images,
                                                       self.volumes)
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
-                                       CONF[GROUP].poll_interval)
+                                       CONF.quintupleo.poll_interval)
         self.boot_images = uploaded_images.BootImages(image)
         self.instance_images = uploaded_images.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)
         self.ports = ports.Ports(network, compute, self.servers)
-        self.consoles = consoles.Consoles(compute)
-        self.keypairs = keypairs.Keypairs(compute)
-
-    @property
-    def compute_version(self) -> tuple[int, int]:
-        """The version of the compute API in use, as (major, minor)."""
-        return self._compute.microversion

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries of the conductor's clouds.yaml."""
 
+from collections import abc
+import contextlib
 import logging
 import threading
 import typing
@@ -16,36 +18,32 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 
 
-class _YAMLErrors(logging.Filter):
-    """Takes over openstacksdk's warnings of files that are not YAML.
+@contextlib.contextmanager
+def _yaml_errors() -> abc.Iterator[list[yaml.YAMLError]]:
+    """Take over openstacksdk's warnings of files that are not YAML.
 
     They repeat what stands there, be it a password, and so does oslo.log,
     which adds the exception of the moment to each warning.
 
-    :ivar place: where the last file is not YAML, as a sentence, or None.
+    :returns: the errors of this thread's warnings so far, as a context.
     """
+    found: list[yaml.YAMLError] = []
+    thread = threading.get_ident()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.place: str | None = None
-        self._thread = threading.get_ident()
-
-    def __enter__(self):
-        logging.getLogger('openstack.config').addFilter(self)
-        return self
-
-    def __exit__(self, *exc_info):
-        logging.getLogger('openstack.config').removeFilter(self)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Drop a record that carries an exception of the YAML parser."""
-        if threading.get_ident() != self._thread:
+    def is_kept(record: logging.LogRecord) -> bool:
+        if threading.get_ident() != thread:
             return True
         args = record.args if isinstance(record.args, tuple) else ()
-        found = [each for each in args if isinstance(each, yaml.YAMLError)]
-        for error in found:
-            self.place = _place(error)
-        return not found
+        own = [each for each in args if isinstance(each, yaml.YAMLError)]
+        found.extend(own)
+        return not own
+
+    logger = logging.getLogger('openstack.config')
+    logger.addFilter(is_kept)
+    try:
+        yield found
+    finally:
+        logger.removeFilter(is_kept)
 
 
 def _place(error):
@@ -61,7 +59,7 @@ def entry(name: str, region_name: str | None = None
     :param region_name: region to use instead of the entry's own.
     :raises: CloudMisconfigured if it cannot be used.
     """
-    with _YAMLErrors() as unread:
+    with _yaml_errors() as unread:
         try:
             config = sdk_config.OpenStackConfig()
             if name == config.envvar_key:
@@ -73,7 +71,7 @@ def entry(name: str, region_name: str | None = None
             return found, found.get_session()
         except (sdk_exceptions.SDKException,
                 ks_exceptions.ClientException) as exc:
-            reason = unread.place or str(exc)
+            reason = _place(unread[-1]) if unread else str(exc)
         except requests.exceptions.RequestException as exc:
             raise errors.CloudUnreachable(
                 f"Entry '{name}' of the conductor's clouds.yaml has a profile "

@@ -10,10 +10,10 @@ from keystoneauth1.identity import v3
 from keystoneauth1 import loading
 from keystoneauth1 import session as ks_session
 from openstack.config import cloud_region
-from oslo_config import cfg
 import requests
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
+from quintupleo_power.conf import GROUP
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import authentication
 from quintupleo_power.host_cloud import clouds_yaml
@@ -22,9 +22,6 @@ from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import service_urls
 from quintupleo_power.host_cloud import transport
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 # The newest compute API that this code was written against: 2.51 shows the
 # events of an action to its owner, 2.84 their faults, 2.87 rescues
@@ -90,8 +87,8 @@ def access(credentials: Credentials) -> Access:
     """
     if credentials.application_credential_id:
         found = _from_application_credential(credentials)
-    elif credentials.cloud or CONF[GROUP].cloud:
-        found = _from_clouds_yaml(credentials.cloud or CONF[GROUP].cloud,
+    elif credentials.cloud or CONF.quintupleo.cloud:
+        found = _from_clouds_yaml(credentials.cloud or CONF.quintupleo.cloud,
                                   credentials.region_name)
     else:
         found = _from_section(credentials.region_name)
@@ -150,10 +147,11 @@ def _from_section(region_name):
     auth = _section_auth()
     if auth is None:
         raise errors.CloudMisconfigured(
-            f'No host cloud is named: set [{GROUP}]cloud or '
-            f'[{GROUP}]auth_type in the configuration, or '
+            'No host cloud is named: set [quintupleo]cloud or '
+            '[quintupleo]auth_type in the configuration, or '
             'driver_info/quintupleo_cloud on the node')
-    return _section_access(auth, region_name, CONF[GROUP].endpoint_override)
+    return _section_access(auth, region_name,
+                           CONF.quintupleo.endpoint_override)
 
 
 def _section_auth():
@@ -161,17 +159,18 @@ def _section_auth():
         return loading.load_auth_from_conf_options(CONF, GROUP)
     except ks_exceptions.AuthPluginException as exc:
         raise errors.CloudMisconfigured(
-            f'The authentication options of [{GROUP}] are incomplete: {exc}')
+            'The authentication options of [quintupleo] are incomplete: '
+            f'{exc}')
 
 
 def _section_access(auth, region_name, compute=None):
     auth_url = getattr(auth, 'auth_url', None)
     return Access(
-        title=_title(auth_url) if auth_url else f'Host cloud of [{GROUP}]',
+        title=_title(auth_url) if auth_url else 'Host cloud of [quintupleo]',
         session=loading.load_session_from_conf_options(
             CONF, GROUP, auth=auth),
-        region_name=region_name or CONF[GROUP].region_name,
-        interface=CONF[GROUP].valid_interfaces or ['public'],
+        region_name=region_name or CONF.quintupleo.region_name,
+        interface=CONF.quintupleo.valid_interfaces or ['public'],
         endpoints={'compute': compute})
 
 
@@ -195,10 +194,10 @@ def _from_application_credential(credentials):
     if not service_urls.same_service(auth_url, configured):
         # Another cloud: the endpoints of the configured one do not serve it.
         return _section_access(auth, credentials.region_name)
-    if not CONF[GROUP].cloud:
+    if not CONF.quintupleo.cloud:
         return _section_access(auth, credentials.region_name,
-                               CONF[GROUP].endpoint_override)
-    found = _from_clouds_yaml(CONF[GROUP].cloud, credentials.region_name)
+                               CONF.quintupleo.endpoint_override)
+    found = _from_clouds_yaml(CONF.quintupleo.cloud, credentials.region_name)
     found.session.auth = auth
     return dataclasses.replace(found, title=_title(auth_url))
 
@@ -206,7 +205,7 @@ def _from_application_credential(credentials):
 def _from_clouds_yaml(name, region_name):
     entry, session = clouds_yaml.entry(name, region_name)
     if not entry.config.get('api_timeout'):
-        session.timeout = CONF[GROUP].timeout
+        session.timeout = CONF.quintupleo.timeout
     return access_by(entry, session, f"Host cloud '{name}'")
 
 
@@ -223,8 +222,8 @@ def access_by(entry: cloud_region.CloudRegion, session: ks_session.Session,
 def configured_auth_url() -> str | None:
     """Return the URL of the identity service that the configuration names."""
     try:
-        if CONF[GROUP].cloud:
-            entry, _session = clouds_yaml.entry(CONF[GROUP].cloud)
+        if CONF.quintupleo.cloud:
+            entry, _session = clouds_yaml.entry(CONF.quintupleo.cloud)
             return entry.get_auth_args().get('auth_url')
         auth = _section_auth()
     except errors.CloudMisconfigured:

@@ -62,6 +62,8 @@ class Images:
         """Use the image service of a cloud."""
         self._image = image
         self._known = cache.Cache(MAX_AGE)
+        # Those that were checked to be rescue images, by UUID or name.
+        self._rescue_images = cache.Cache(MAX_AGE)
         self._missing = cache.Cache(MAX_AGE)
 
     def read(self, reference: str) -> dict:
@@ -73,21 +75,11 @@ class Images:
 
         :raises: UnsuitableImage if it does not serve.
         """
-        image = self._known.get(reference)
+        image = self._rescue_images.get(reference)
         if image is None:
             image = self.read(reference)
             check_rescue(image)
-            self._known.put(reference, image)
-        return image['id']
-
-    def find_rebuild_image(self, reference: str,
-                           boot_mode: str | None) -> str:
-        """Return the UUID of an image to rebuild a server of a boot mode from.
-
-        :raises: UnsuitableImage if it does not serve.
-        """
-        image = self.read(reference)
-        check_rebuild(image, boot_mode)
+            self._rescue_images.put(reference, image)
         return image['id']
 
     def of_server(self, server: servers.Server) -> dict | None:
@@ -104,9 +96,9 @@ class Images:
             self._known.put(server.image_id, image)
         return image
 
-    def forget(self, reference: str) -> None:
-        """Read an image again the next time."""
-        self._known.drop(reference)
+    def forget_rescue_image(self, reference: str) -> None:
+        """Read a rescue image again the next time."""
+        self._rescue_images.drop(reference)
 
     def forget_missing(self, image_id: str | None) -> None:
         """Ask again for an image that was gone."""

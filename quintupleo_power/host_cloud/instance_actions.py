@@ -13,22 +13,16 @@ from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
 
-# Instance actions of a server that are looked through for one.
-LATEST = 10
-
 # The first compute API that shows the events of an action to its owner.
 EVENTS_MICROVERSION = (2, 51)
-# The first one that knows a limit; older ones answer with all.
-LIMIT_MICROVERSION = (2, 58)
 
 _SECONDS = len('2026-01-01T00:00:00')
 
 
-def read(compute: service.Service, server_id: str,
-         **query: typing.Any) -> list[dict]:
+def read(compute: service.Service, server_id: str) -> list[dict]:
     """Return the instance actions of a server, newest first."""
     found = compute.get(f'/servers/{server_id}/os-instance-actions',
-                        'instanceActions', list, **query)
+                        'instanceActions', list)
     for each in found:
         body = typed_json.Body(each, f'what was done with server {server_id}',
                            'Nova')
@@ -76,9 +70,7 @@ def latest(compute: service.Service, server: servers.Server,
 
     :param server: the server as it was read before they began.
     """
-    limit = ({'limit': LATEST} if compute.microversion >= LIMIT_MICROVERSION
-             else {})
-    return [each for each in read(compute, server.id, **limit)
+    return [each for each in read(compute, server.id)
             if each['action'] == name
             and _second(each) >= _cut(server.updated)]
 

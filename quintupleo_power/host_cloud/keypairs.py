@@ -13,42 +13,34 @@ from quintupleo_power.host_cloud import service
 LOG = log.getLogger(__name__)
 
 
-class Keypairs:
-    """The key pairs of one user."""
+@contextlib.contextmanager
+def temporary(compute: service.Service, server: servers.Server,
+              public_key: str | None) -> abc.Iterator[str | None]:
+    """Make a key pair, and delete it in the end.
 
-    def __init__(self, compute: service.Service):
-        """Use the compute service of a cloud."""
-        self._compute = compute
+    Nova takes the name of one of the user's key pairs and keeps a copy
+    with the server: the key pair is needed for that one request. It is
+    named by the server: what a conductor that died has left is replaced.
 
-    @contextlib.contextmanager
-    def temporary(self, server: servers.Server, public_key: str | None
-                  ) -> abc.Iterator[str | None]:
-        """Make a key pair, and delete it in the end.
-
-        Nova takes the name of one of the user's key pairs and keeps a copy
-        with the server: the key pair is needed for that one request. It is
-        named by the server: what a conductor that died has left is replaced.
-
-        :param public_key: as OpenSSH writes it; None for none.
-        :returns: the key pair's name, as a context.
-        :raises: BadRequest if it is not such a key, Forbidden if the user has
-            too many, or another HostCloudError.
-        """
-        if public_key is None:
-            yield None
-            return
-        name = f'quintupleo-{server.id}'
-        path = f'/os-keypairs/{name}'
-        with contextlib.suppress(errors.NotFound):
-            self._compute.delete(path)
-        self._compute.ask('/os-keypairs', {'keypair': {
-            'name': name, 'public_key': public_key}}, 'keypair')
+    :param public_key: as OpenSSH writes it; None for none.
+    :returns: the key pair's name, as a context.
+    :raises: BadRequest if it is not such a key, Forbidden if the user has
+        too many, or another HostCloudError.
+    """
+    if public_key is None:
+        yield None
+        return
+    name = f'quintupleo-{server.id}'
+    path = f'/os-keypairs/{name}'
+    compute.delete(path)
+    compute.ask('/os-keypairs', {'keypair': {
+        'name': name, 'public_key': public_key}}, 'keypair')
+    try:
+        yield name
+    finally:
         try:
-            yield name
-        finally:
-            try:
-                self._compute.delete(path)
-            except errors.HostCloudError as exc:
-                LOG.warning('Key pair %(name)s is left in the host cloud and '
-                            'not needed any more: %(reason)s',
-                            {'name': name, 'reason': exc})
+            compute.delete(path)
+        except errors.HostCloudError as exc:
+            LOG.warning('Key pair %(name)s is left in the host cloud and '
+                        'not needed any more: %(reason)s',
+                        {'name': name, 'reason': exc})

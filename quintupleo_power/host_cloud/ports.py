@@ -73,10 +73,6 @@ class Ports:
         self._compute = compute
         self._cached = cached
 
-    def find_network(self, reference: str) -> str:
-        """See :func:`find_network`."""
-        return find_network(self._network, reference)
-
     def find(self, network_id: str, mac: str) -> str | None:
         """Return the UUID of the port of a network with a MAC address.
 

@@ -12,18 +12,15 @@ import datetime
 import threading
 import time
 
-from oslo_config import cfg
 from oslo_log import log
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import shared_call
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 
 # Threads that ask at the same time from whom on they share a list.
@@ -72,8 +69,8 @@ class ServerCache:
         # When power sync has asked for a server last.
         self._requested: collections.OrderedDict[str, float] = (
             collections.OrderedDict())
-        # Since when each thread waits for the end of an action.
-        self._waiting: dict[int, float] = {}
+        # Since when somebody waits for the end of an action, for each one.
+        self._waiting: list[float] = []
         self._readers = 0
         self._size, self._sized_at = 0, float('-inf')
         # The begin of the last whole list, and of the last list that brought
@@ -116,7 +113,7 @@ class ServerCache:
 
     def get_cached(self, reference: str) -> servers.Server:
         """Return a server as of at most server_list_max_age seconds ago."""
-        max_age = CONF[GROUP].server_list_max_age
+        max_age = CONF.quintupleo.server_list_max_age
         return self.complete(self._get_cached(reference, max_age),
                              cached=True)
 
@@ -150,14 +147,14 @@ class ServerCache:
     @contextlib.contextmanager
     def waiting(self) -> abc.Iterator[None]:
         """Count the thread as one that polls from now on."""
-        thread = threading.get_ident()
+        begun = time.monotonic()
         with self._lock:
-            self._waiting[thread] = time.monotonic()
+            self._waiting.append(begun)
         try:
             yield
         finally:
             with self._lock:
-                del self._waiting[thread]
+                self._waiting.remove(begun)
 
     def invalidate(self, server_id: str) -> None:
         """Drop all readings of a server that began before now."""
@@ -267,7 +264,7 @@ class ServerCache:
         time.sleep(max(0.0, rest - time.monotonic()))
         begun = time.monotonic()
         with self._lock:
-            since = min(self._waiting.values(), default=begun)
+            since = min(self._waiting, default=begun)
         self._take_changes(since)
         self._polled_at = time.monotonic()
         self._poll_took = self._polled_at - begun

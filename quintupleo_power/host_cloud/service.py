@@ -2,6 +2,7 @@
 """One REST service of a host cloud, its faults as errors of ours."""
 
 from collections import abc
+import contextlib
 from email import utils as email_utils
 import json
 import re
@@ -156,8 +157,9 @@ class Service:
         self._request('PUT', path, json=body)
 
     def delete(self, path: str) -> None:
-        """Delete something."""
-        self._request('DELETE', path)
+        """Delete something, unless it is gone already."""
+        with contextlib.suppress(errors.NotFound):
+            self._request('DELETE', path)
 
     def upload(self, path: str, source: typing.BinaryIO) -> None:
         """Send an open file."""

@@ -250,8 +250,7 @@ class Snapshots:
         volumes = [each['volume_id'] for each in found]
         # All of them before the first comes back, for the order of devices.
         for volume_id in volumes:
-            with contextlib.suppress(errors.NotFound):
-                self._compute.delete(f'{path}/{volume_id}')
+            self._compute.delete(f'{path}/{volume_id}')
         for volume_id in volumes:
             self._wait_volume(volume_id, 'available', deadline)
         for each in found:
@@ -269,11 +268,10 @@ class Snapshots:
         deadline = time.monotonic() + self.REMOVAL
         for each in self._of_volumes(snapshot):
             path = f'/snapshots/{each["id"]}'
+            self._volume.delete(path)
             with contextlib.suppress(errors.NotFound):
-                self._volume.delete(path)
                 self._wait(path, 'snapshot', None, deadline)
-        with contextlib.suppress(errors.NotFound):
-            self._image.delete(f'/images/{snapshot.id}')
+        self._image.delete(f'/images/{snapshot.id}')
 
     def _of_volumes(self, snapshot):
         """Return the snapshots of volumes, in the order of the volumes."""

@@ -10,21 +10,16 @@ import contextlib
 import io
 import socket
 import threading
-import time
 import typing
 
 from keystoneauth1 import session as ks_session
-from oslo_config import cfg
 from oslo_utils import units
 import requests
 import urllib3
 from urllib3 import connection
 from urllib3 import exceptions
 
-from quintupleo_power import conf as quintupleo_conf
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
+from quintupleo_power.conf import CONF
 
 # Seconds for a connection: a host that is there takes one at once.
 CONNECT_TIMEOUT = 10.0
@@ -49,7 +44,7 @@ class Transport(requests.adapters.BaseAdapter):
         super().__init__()
         self._adapter = adapter
         self.checks = [check]
-        _watch_connections(getattr(adapter, 'poolmanager', None))
+        _limit_connections(getattr(adapter, 'poolmanager', None))
 
     def send(self, request: requests.PreparedRequest,
              *args: typing.Any, **kwargs: typing.Any) -> requests.Response:
@@ -60,17 +55,17 @@ class Transport(requests.adapters.BaseAdapter):
         :raises: requests.exceptions.ReadTimeout if that took too long,
             TooLarge if there is too much of it.
         """
-        seconds = kwargs.get('timeout') or CONF[GROUP].timeout
+        seconds = kwargs.get('timeout') or CONF.quintupleo.timeout
         is_streamed = kwargs.get('stream')
         kwargs.update(timeout=(min(seconds, CONNECT_TIMEOUT), seconds),
                       stream=True)
         proxy = requests.utils.select_proxy(request.url,
                                             kwargs.get('proxies'))
         if proxy:
-            _watch_connections(self._adapter.proxy_manager_for(proxy))
+            _limit_connections(self._adapter.proxy_manager_for(proxy))
         # An image takes its time to be sent.
         is_upload = not isinstance(request.body, bytes | str | None)
-        with _limit(CONF[GROUP].image_timeout if is_upload else seconds,
+        with _limit(CONF.quintupleo.image_timeout if is_upload else seconds,
                     request):
             answer = self._adapter.send(request, *args, **kwargs)
             if not is_streamed:
@@ -118,22 +113,25 @@ def _read(answer):
 @contextlib.contextmanager
 def _limit(seconds, request):
     """End what is sent and read meanwhile after so many seconds."""
-    watch = _here.watch = _Watch()
-    _watchdog.add(watch, seconds)
+    limit = _here.limit = _Limit()
+    timer = threading.Timer(seconds, limit.end)
+    timer.daemon = True
+    timer.start()
     try:
         yield
     except (requests.exceptions.RequestException, OSError):
-        if not watch.is_over:
+        if not limit.is_over:
             raise
     finally:
-        _here.watch = None
-        _watchdog.remove(watch)
-    if watch.is_over:
+        timer.cancel()
+        limit.release()
+        _here.limit = None
+    if limit.is_over:
         raise requests.exceptions.ReadTimeout(
             f'no whole answer within {seconds:g} s', request=request)
 
 
-class _Watch:
+class _Limit:
     """Shuts a connection down when its time is over.
 
     :ivar is_over: whether it has done so.
@@ -142,82 +140,46 @@ class _Watch:
     def __init__(self):
         self.is_over = False
         self._connection = None
+        self._lock = threading.Lock()
 
     def use(self, connection: typing.Any) -> None:
-        """Watch this connection from now on."""
+        """Limit this connection from now on."""
         self._connection = connection
         if self.is_over:
             raise exceptions.ConnectTimeoutError(connection, 'too late')
 
+    def release(self) -> None:
+        """Leave the connection alone, which serves others later."""
+        with self._lock:
+            self._connection = None
+
     def end(self) -> None:
         """End what is read from the connection."""
         self.is_over = True
-        opened = getattr(self._connection, 'sock', None)
-        if opened:
-            # Who reads from it sees its end.
-            with contextlib.suppress(OSError):
-                opened.shutdown(socket.SHUT_RDWR)
-
-
-class _Watchdog:
-    """One thread that ends all watches whose time is over."""
-
-    # Seconds between two looks at them.
-    TICK = 0.1
-
-    def __init__(self):
-        # Of an RLock, a second eventlet.monkey_patch() would exchange the lock
-        # and leave the condition with the old one (_green_existing_locks).
-        self._changed = threading.Condition(threading.Lock())
-        self._deadlines = {}
-        self._thread = threading.Thread()
-
-    def add(self, watch: _Watch, seconds: float) -> None:
-        """End a watch in so many seconds."""
-        with self._changed:
-            self._deadlines[watch] = time.monotonic() + seconds
-            self._changed.notify()
-            if not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._run, name='quintupleo-limits', daemon=True)
-                self._thread.start()
-
-    def remove(self, watch: _Watch) -> None:
-        """Let a watch be."""
-        with self._changed:
-            self._deadlines.pop(watch, None)
-
-    def _run(self):
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._deadlines)
-                for watch, deadline in list(self._deadlines.items()):
-                    # With the lock: its connection serves others later.
-                    if deadline <= time.monotonic():
-                        del self._deadlines[watch]
-                        watch.end()
-            time.sleep(self.TICK)
-
-
-_watchdog = _Watchdog()
+        with self._lock:
+            opened = getattr(self._connection, 'sock', None)
+            if opened:
+                # Who reads from it sees its end.
+                with contextlib.suppress(OSError):
+                    opened.shutdown(socket.SHUT_RDWR)
 
 
 class _HTTPConnection(connection.HTTPConnection):
 
     def connect(self) -> None:
         """Connect, within the time of the request."""
-        self._watch()
+        self._use_limit()
         super().connect()
 
     def request(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Send a request, within its time."""
-        self._watch()
+        self._use_limit()
         super().request(*args, **kwargs)
 
-    def _watch(self):
-        watch = getattr(_here, 'watch', None)
-        if watch:
-            watch.use(self)
+    def _use_limit(self):
+        limit = getattr(_here, 'limit', None)
+        if limit:
+            limit.use(self)
 
 
 class _HTTPSConnection(_HTTPConnection, connection.HTTPSConnection):
@@ -232,7 +194,7 @@ class _HTTPSPool(urllib3.HTTPSConnectionPool):
     ConnectionCls = _HTTPSConnection
 
 
-def _watch_connections(manager):
+def _limit_connections(manager):
     if isinstance(manager, urllib3.PoolManager):
         manager.pool_classes_by_scheme = {'http': _HTTPPool,
                                           'https': _HTTPSPool}

@@ -74,8 +74,7 @@ class BootImages:
         """Delete all ISOs that were uploaded for a node."""
         for image in list(images.read_all(self._image,
                                           tag=_boot_tag(node_id))):
-            with contextlib.suppress(errors.NotFound):
-                self._image.delete(f'/images/{image["id"]}')
+            self._image.delete(f'/images/{image["id"]}')
 
     def nodes(self, ironic_id: str) -> set[str]:
         """Return the UUIDs of the nodes that an Ironic has ISOs for."""
@@ -221,8 +220,7 @@ class InstanceImages:
             time.sleep(self.PAUSE)
 
     def _delete(self, image_id):
-        with contextlib.suppress(errors.NotFound):
-            self._image.delete(f'/images/{image_id}')
+        self._image.delete(f'/images/{image_id}')
 
     def _remove_unused(self, newest, kept):
         """Remove what no server is made from, but for the newest ones.

@@ -44,11 +44,13 @@ class Volumes:
             return None
         found = self._properties.get(server.volume_ids)
         if found is None:
-            try:
-                found = self._read_image_properties(server.volume_ids)
-            except (errors.CloudMisconfigured, errors.Forbidden,
-                    errors.NotFound) as exc:
-                _log_not_shown(server, exc)
+            shown = self._read_shown(server)
+            properties = [
+                volume.find('volume_image_metadata', dict) for volume in shown
+                # "true" and "false" in Cinder's API.
+                if str(volume.find('bootable', object)).lower() == 'true']
+            found = next(filter(None, properties), {})
+            if not found and len(shown) < len(server.volume_ids):
                 self._missing.put(server.volume_ids, True)
                 return None
             self._properties.put(server.volume_ids, found)
@@ -60,38 +62,26 @@ class Volumes:
 
     def first_disk(self, server: servers.Server) -> int | None:
         """Return the size in GiB of the first disk that is seen, or None."""
-        found = []
-        for volume_id in server.volume_ids:
-            try:
-                found.append(self._read(volume_id))
-            except errors.NotFound:
-                continue
-            except (errors.CloudMisconfigured, errors.Forbidden) as exc:
-                _log_not_shown(server, exc)
-                return None
         disks = [(_device(volume, server.id), number, volume.get('size', int))
-                 for number, volume in enumerate(found)
+                 for number, volume in enumerate(self._read_shown(server))
                  if volume.part('volume_image_metadata').find(
                      'disk_format', str) != 'iso']
         return min(disks)[2] if disks else None
 
-    def _read_image_properties(self, volume_ids):
-        not_shown = None
-        for volume_id in volume_ids:
+    def _read_shown(self, server):
+        """Return the volumes of a server that the host cloud shows."""
+        shown = []
+        for volume_id in server.volume_ids:
             try:
-                volume = self._read(volume_id)
-            except errors.NotFound as exc:
-                # Nova may attach volumes that the tenant does not see.
-                not_shown = exc
-                continue
-            # "true" and "false" in Cinder's API.
-            if str(volume.find('bootable', object)).lower() == 'true':
-                properties = volume.find('volume_image_metadata', dict)
-                if properties:
-                    return properties
-        if not_shown:
-            raise not_shown
-        return {}
+                shown.append(self._read(volume_id))
+            except (errors.CloudMisconfigured, errors.Forbidden,
+                    # Nova may attach volumes that the tenant does not see.
+                    errors.NotFound) as exc:
+                LOG.debug('Volume %(volume)s of server %(server)s is not '
+                          'shown: %(reason)s',
+                          {'volume': volume_id, 'server': server.id,
+                           'reason': exc})
+        return shown
 
     def _read(self, volume_id):
         path = f'/volumes/{volume_id}'
@@ -105,11 +95,6 @@ class Volumes:
             self._volume.sign_in()
             found = self._volume.get(path, 'volume')
         return typed_json.Body(found, 'a volume', 'Cinder')
-
-
-def _log_not_shown(server, error):
-    LOG.debug('The volumes of server %(server)s are not shown: %(reason)s',
-              {'server': server.id, 'reason': error})
 
 
 def _device(volume, server_id):

@@ -5,12 +5,12 @@ from ironic.common import boot_devices
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import utils as conductor_utils
+from ironic.conf import CONF
 from ironic.drivers import base
 from ironic.drivers.modules import boot_mode_utils
 from ironic.drivers.modules import deploy_utils
 from ironic.drivers.modules import image_utils
 from ironic.drivers import utils as driver_utils
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
@@ -25,7 +25,6 @@ from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 
-CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 

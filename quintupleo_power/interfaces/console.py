@@ -4,6 +4,7 @@
 from ironic.drivers import base
 
 from quintupleo_power import compat
+from quintupleo_power.host_cloud import consoles
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
@@ -55,4 +56,4 @@ class QuintupleoConsole(server_interface.ServerInterface,
 def _url(node):
     console_type = driver_info.console_type(node)
     with server_access.use(node) as (host, server):
-        return host.consoles.url(server, console_type)
+        return consoles.url(host.compute, server, console_type)

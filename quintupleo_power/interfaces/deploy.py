@@ -16,12 +16,12 @@ from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
 from ironic.drivers.modules import agent_base
 from ironic.drivers.modules import deploy_utils
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
 from quintupleo_power.node import boot_mode
@@ -33,8 +33,6 @@ from quintupleo_power.rebuild import server_fields
 from quintupleo_power.rebuild import source_image
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -98,8 +96,8 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
             _require_room(host, server, image)
             boot_mode.require_requested(task.node, host.capabilities, server)
             if drive:
-                server_fields.check(task.node, host.compute_version, server,
-                                    drive)
+                server_fields.check(task.node, host.compute.microversion,
+                                    server, drive)
 
     @METRICS.timer('QuintupleoRebuildDeploy.prepare')
     @task_manager.require_exclusive_lock
@@ -151,18 +149,20 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         task.driver.network.configure_tenant_networks(task)
         task.driver.boot.prepare_instance(task)
         with server_access.use(node) as (host, server):
-            server_fields.check(node, host.compute_version, server, drive)
+            server_fields.check(node, host.compute.microversion, server, drive)
             if drive.network_data:
                 server_fields.check_network(node, drive,
                                             host.ports.of_server(server))
             server_fields.mark(node, server, drive)
-            with host.keypairs.temporary(server, drive.public_key) as key:
+            with keypairs.temporary(host.compute, server,
+                                    drive.public_key) as key:
                 disk_steps.carry_out(
                     task, 'deploy', transitions.Request.REBUILD,
                     lambda node, info, host, server: {
                         'imageRef': provide_image(host, server),
                         **server_fields.members(
-                            node, host.compute_version, server, drive, key)})
+                            node, host.compute.microversion, server, drive,
+                            key)})
         deploy_utils.destroy_images(node.uuid)
         conductor_utils.node_power_action(task, states.POWER_ON)
         LOG.info('Node %(node)s was deployed by a rebuild of server '
@@ -242,5 +242,5 @@ def _provide_image(task, checksum, host, server):
                    **images.BOOT_MODE_PROPERTIES[boot_mode]}
     return host.instance_images.provide(
         checksum, machine, lambda: source_image.fetch(task, checksum),
-        time.monotonic() + CONF[GROUP].image_timeout,
-        CONF[GROUP].unused_instance_images)
+        time.monotonic() + CONF.quintupleo.image_timeout,
+        CONF.quintupleo.unused_instance_images)

@@ -8,11 +8,10 @@ from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
 from ironic.drivers.modules import inspect_utils
 from ironic import objects
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.interfaces import server_interface
@@ -20,8 +19,6 @@ from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 from quintupleo_power.node import server_access
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -40,7 +37,7 @@ class QuintupleoInspect(server_interface.ServerInterface,
         """
         super().__init__()
         self.hooks = compat.inspection_hooks(
-            GROUP, CONF[GROUP].inspection_hooks)
+            'quintupleo', CONF.quintupleo.inspection_hooks)
 
     @METRICS.timer('QuintupleoInspect.validate')
     def validate(self, task: task_manager.TaskManager) -> None:
@@ -161,15 +158,15 @@ def _add_port(task, found, card, network_name):
 
 
 def _warn_of_ignored_macs(node, found):
-    for mac in (card.mac for card in found.cards):
-        if not ports.is_ignored(mac):
-            continue
-        _warn(node, (
-            f'MAC address {mac} of server {found.server_id} begins with '
-            f'{ports.IGNORED_MAC}, as Neutron chooses them, and newer '
-            'releases of ironic-python-agent pass over such a network card: '
-            'give the server a port with another MAC address, for example '
-            'one that begins with 52:54:00, and inspect again'))
+    for card in found.cards:
+        if ports.is_ignored(card.mac):
+            _warn(node, (
+                f'MAC address {card.mac} of server {found.server_id} begins '
+                f'with {ports.IGNORED_MAC}, as Neutron chooses them, and '
+                'newer releases of ironic-python-agent pass over such a '
+                'network card: give the server a port with another MAC '
+                'address, for example one that begins with 52:54:00, and '
+                'inspect again'))
 
 
 def _warn_of_capabilities(node, found):

@@ -9,8 +9,8 @@ from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
+from ironic.conf import CONF
 from ironic.drivers import base
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
@@ -28,7 +28,6 @@ from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import disk_steps
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 

@@ -17,21 +17,19 @@ from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
 from ironic.drivers.modules.network import common
 from ironic import objects
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import ports
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 
@@ -104,7 +102,7 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         names = {_network(task.node, kind) for kind in kinds}
         with exceptions.host_cloud(task.node, validating=True) as (_, host):
             for name in names:
-                host.ports.find_network(name)
+                ports.find_network(host.network, name)
 
     def port_changed(self, task, port_obj):
         """Refuse to change the MAC address of a card that has a VIF.
@@ -232,7 +230,8 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         with _host_cloud(node) as (info, host):
             # Ironic boots an agent next, whatever runs now.
             server = _out_of_rescue(node, host, info, running=True)
-            network_id = host.ports.find_network(_network(node, kind))
+            network_id = ports.find_network(host.network,
+                                            _network(node, kind))
             for port in task.ports:
                 if not port.pxe_enabled:
                     continue
@@ -382,10 +381,10 @@ def _network(node, kind):
     :raises: MissingParameterValue if there is none.
     """
     for key in (f'{kind}_network', 'provisioning_network'):
-        found = node.driver_info.get(key) or CONF[GROUP][key]
+        found = node.driver_info.get(key) or CONF.quintupleo[key]
         if found:
             return found
     raise exception.MissingParameterValue(
         f'Node {node.uuid} has no network for {kind}: set '
-        f'[{GROUP}]{kind}_network or [{GROUP}]provisioning_network, or '
+        f'[quintupleo]{kind}_network or [quintupleo]provisioning_network, or '
         'driver_info of the same names, to a network of the host cloud')

@@ -5,13 +5,12 @@ from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import periodics
 from ironic.conductor import task_manager
+from ironic.conf import CONF
 from ironic.drivers import base
-from oslo_config import cfg
 from oslo_log import log
 
 from quintupleo_power import boot_log
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.drift import baseline
 from quintupleo_power.drift import compare
 from quintupleo_power import exceptions
@@ -29,8 +28,6 @@ from quintupleo_power.node import server_access
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 LOG = log.getLogger(__name__)
 METRICS = compat.get_metrics_logger(__name__)
 

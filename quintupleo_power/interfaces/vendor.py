@@ -7,6 +7,7 @@ from ironic.common import exception
 from ironic.drivers import base
 
 from quintupleo_power import compat
+from quintupleo_power.host_cloud import consoles
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
@@ -60,7 +61,7 @@ class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
         """
         lines = _lines(task.node, lines)
         with server_access.use(task.node) as (host, server):
-            return {'output': host.consoles.log(server, lines)}
+            return {'output': consoles.log(host.compute, server, lines)}
 
 
 def _lines(node, value):

@@ -5,7 +5,7 @@ from ironic.common import boot_devices
 from ironic.common import exception
 from ironic.conductor import periodics
 from ironic.conductor import task_manager
-from oslo_config import cfg
+from ironic.conf import CONF
 
 from quintupleo_power import compat
 from quintupleo_power.media import boot_iso
@@ -17,7 +17,7 @@ from quintupleo_power import transitions
 METRICS = compat.get_metrics_logger(__name__)
 
 # Seconds between two looks for what a dead conductor has left, as Ironic's.
-_INTERVAL = cfg.CONF.conductor.check_provision_state_interval or 60
+_INTERVAL = CONF.conductor.check_provision_state_interval or 60
 
 
 class VirtualMedia:

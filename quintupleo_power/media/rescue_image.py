@@ -5,18 +5,14 @@ from ironic.common import boot_modes
 from ironic.common import exception
 from ironic.drivers.modules import boot_mode_utils
 from ironic import objects
-from oslo_config import cfg
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.media import virtual_media
 from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 
 def find(node: 'objects.Node', info: driver_info.DriverInfo,
@@ -45,15 +41,6 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
             f'The rescue image of {name} cannot be used: {exc}')
 
 
-def forget(node: 'objects.Node', info: driver_info.DriverInfo,
-           host: cloud.HostCloud, server: servers.Server) -> None:
-    """Drop the image from the cache: its name may be another's by now.
-
-    :raises: HostCloudError if the host cloud cannot be asked.
-    """
-    host.images.forget(setting('rescue_image', node, info, host, server)[1])
-
-
 def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
             host: cloud.HostCloud, server: servers.Server) -> tuple[str, str]:
     """Return the setting of a node's image, and the name or UUID in it.
@@ -66,7 +53,7 @@ def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
     if reference:
         return f'driver_info/quintupleo_{kind}', reference
     option = f'{kind}_{boot_mode(node, host, server)}'
-    return f'[{GROUP}]{option}', CONF[GROUP][option]
+    return f'[quintupleo]{option}', CONF.quintupleo[option]
 
 
 def boot_mode(node: 'objects.Node', host: cloud.HostCloud,

@@ -6,16 +6,12 @@ import re
 
 from ironic.common import exception
 from ironic import objects
-from oslo_config import cfg
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import service_urls
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 _SECRET_KEY = 'quintupleo_application_credential_secret'  # nosec B105
 COMMON_PROPERTIES = {
@@ -162,21 +158,21 @@ def _check_credentials(node, credentials):
 
 
 def _check_cloud(node, name):
-    allowed = CONF[GROUP].allowed_clouds
+    allowed = CONF.quintupleo.allowed_clouds
     if allowed is not None and name not in allowed:
         raise exception.InvalidParameterValue(
             f'Node {node.uuid}: driver_info/quintupleo_cloud names an entry '
             'of clouds.yaml that is not permitted: an operator can add it to '
-            f'[{GROUP}]allowed_clouds')
+            '[quintupleo]allowed_clouds')
 
 
 def _check_auth_url(node, auth_url):
-    if service_urls.permitted(auth_url, CONF[GROUP].allowed_auth_urls):
+    if service_urls.permitted(auth_url, CONF.quintupleo.allowed_auth_urls):
         return
     configured = connection.configured_auth_url()
     if not configured or not service_urls.permitted(auth_url, [configured]):
         raise exception.InvalidParameterValue(
             f'Node {node.uuid}: driver_info/quintupleo_auth_url is not '
             'permitted: an operator can add it to '
-            f'[{GROUP}]allowed_auth_urls, which takes plain http and https '
+            '[quintupleo]allowed_auth_urls, which takes plain http and https '
             'URLs')

@@ -18,14 +18,12 @@ import time
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import task_manager
+from ironic.conf import CONF
 from ironic import objects
-from oslo_config import cfg
 
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import internal_info
-
-CONF = cfg.CONF
 
 KEY = internal_info.PENDING_REQUEST
 

@@ -10,10 +10,9 @@ import contextlib
 
 from ironic.db import api as db_api
 from ironic import objects
-from oslo_config import cfg
 from oslo_utils import uuidutils
 
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import identifiers
@@ -21,9 +20,6 @@ from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 # What tells which server a name is of.
 _CLOUD = ('quintupleo_cloud', 'quintupleo_auth_url', 'quintupleo_region_name',
@@ -84,38 +80,31 @@ def _require_unshared(node, server):
     Of several nodes that name it, it is that of the only one whose last
     request was of it.
     """
-    if CONF[GROUP].allow_shared_servers:
+    if CONF.quintupleo.allow_shared_servers:
         return
     is_used = _used(node.driver_internal_info) == server.id
-    for uuid, internal in _others(node, server):
-        if not is_used or _used(internal) == server.id:
+    for uuid, info, internal in db_api.get_instance().get_nodeinfo_list(
+            columns=['uuid', 'driver_info', 'driver_internal_info'],
+            filters={'driver': node.driver}):
+        if (uuid != node.uuid and _names(info or {}, internal, node, server)
+                and (not is_used or _used(internal) == server.id)):
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) is that of node {uuid}, '
                 'too: set driver_info/quintupleo_server of one of the two to '
-                f'another server, or [{GROUP}]allow_shared_servers')
+                'another server, or [quintupleo]allow_shared_servers')
 
 
 def _require_metadata(node, server):
-    if not CONF[GROUP].require_server_metadata:
+    if not CONF.quintupleo.require_server_metadata:
         return
     found = server.metadata.get(servers.NODE)
     if found != node.uuid:
         raise transitions.Refused(
             f'Server {server.id} ({server.name}) may not be used: its '
             f'metadata {servers.NODE} has to be the UUID of the node, as '
-            f'[{GROUP}]require_server_metadata says: an operator can set it '
-            f'with "openstack server set --property '
+            '[quintupleo]require_server_metadata says: an operator can set '
+            'it with "openstack server set --property '
             f'{servers.NODE}={node.uuid} {server.id}"')
-
-
-def _others(node, server) -> abc.Iterator[tuple[str, dict | None]]:
-    """Yield (UUID, driver_internal_info) of other nodes that name a server."""
-    for uuid, info, internal in db_api.get_instance().get_nodeinfo_list(
-            columns=['uuid', 'driver_info', 'driver_internal_info'],
-            filters={'driver': node.driver}):
-        if uuid != node.uuid and _names(info or {}, internal, node,
-                                        server):
-            yield uuid, internal
 
 
 def _names(info, internal, node, server):

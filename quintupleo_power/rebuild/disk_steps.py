@@ -11,14 +11,14 @@ from ironic.common import states
 from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers import base
-from oslo_config import cfg
 
 from quintupleo_power import compat
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.media import rescue_image
 from quintupleo_power.node import leftover_data
@@ -28,8 +28,6 @@ from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 METRICS = compat.get_metrics_logger(__name__)
 
 # Out of PXE it would be the agent that starts again, or the wrong system.
@@ -100,7 +98,7 @@ class DiskSteps:
         """
         _require_name(task.node, name)
         _require_off(task.node, 'a snapshot')
-        deadline = time.monotonic() + CONF[GROUP].image_timeout
+        deadline = time.monotonic() + CONF.quintupleo.image_timeout
         with server_access.use(task.node) as (host, server):
             host.snapshots.prepare(server, name)
         runs = transitions.situation(server.state) in _RUNS
@@ -125,7 +123,7 @@ class DiskSteps:
         :raises: DriverOperationError, too, if there is no such snapshot.
         """
         _require_name(task.node, name)
-        deadline = time.monotonic() + CONF[GROUP].image_timeout
+        deadline = time.monotonic() + CONF.quintupleo.image_timeout
         with server_access.use(task.node) as (host, server):
             found = host.snapshots.require(server, name)
         if found.volumes:
@@ -158,7 +156,7 @@ def carry_out(task, step, request, body):
     node = task.node
     with pending_request.kept(node, step):
         server = executor.run(
-            node, request, CONF[GROUP].image_timeout, body)
+            node, request, CONF.quintupleo.image_timeout, body)
         node.power_state = (states.POWER_ON
                             if transitions.is_on(server.state)
                             else states.POWER_OFF)
@@ -180,8 +178,8 @@ def _empty(task, step, obstacle_of):
             return image
         # User data and the like of an instance go with its disk.
         return {**image, **server_fields.members(
-            node, host.compute_version, server, config_drive.ConfigDrive(),
-            None)}
+            node, host.compute.microversion, server,
+            config_drive.ConfigDrive(), None)}
 
     carry_out(task, step, transitions.Request.REBUILD, members)
     leftover_data.clear(task.node)
@@ -201,8 +199,9 @@ def _empty_image(node, info, host, server):
     name, reference = rescue_image.setting('empty_image', node, info, host,
                                            server)
     try:
-        return host.images.find_rebuild_image(
-            reference, host.capabilities.boot_mode(server))
+        image = host.images.read(reference)
+        images.check_rebuild(image, host.capabilities.boot_mode(server))
+        return image['id']
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(

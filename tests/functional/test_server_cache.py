@@ -75,8 +75,8 @@ def test_later_pass_costs_one_list_of_changes(host, servers, deployment,
     compute.stop_server(servers[1])
     compute.wait_for_server(compute.get_server(servers[1]), 'SHUTOFF')
     # As if a minute had passed.
-    monkeypatch.setattr(server_cache, 'CONF', {
-        server_cache.GROUP: mock.Mock(server_list_max_age=0.001)})
+    monkeypatch.setattr(server_cache, 'CONF', mock.Mock(
+        quintupleo=mock.Mock(server_list_max_age=0.001)))
     reads.clear()
     seen = [host.servers.get_cached(server_id) for server_id in servers]
     assert set(reads) == {('/servers/detail', 'changes-since')}
@@ -104,7 +104,7 @@ def test_action_makes_one_server_stale_and_no_other(host, servers):
 def test_many_wait_with_one_list(host, servers, monkeypatch, clock_ahead):
     host, reads = host
     # As a web server before it tells: it has this machine's clock.
-    host._compute.clock_ahead = clock_ahead
+    host.compute.clock_ahead = clock_ahead
     # With any two of them waiting the third must not be done yet.
     monkeypatch.setattr(server_cache, 'SHARED_FROM', 1)
     before = [host.servers.get(server_id) for server_id in servers]

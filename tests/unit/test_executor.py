@@ -478,7 +478,7 @@ class WrongFormTestCase(FaultTestCase):
             self.host_cloud.fail('GET', r'nova[^/]*/(v2.1/?)?$', answer,
                                  times=99)
             self.refused_then_well()
-            self.assertEqual((2, 98), self.host()._compute.microversion)
+            self.assertEqual((2, 98), self.host().compute.microversion)
 
     def test_server_of_a_wrong_form(self):
         right = self.host_cloud._server_body(self.server)

@@ -403,7 +403,7 @@ class RepresentationTestCase(base.DriverTestCase):
             application_credential_id='abc',
             application_credential_secret=SECRET)
         host = cloud.get(credentials)
-        shown = repr((credentials, host, vars(host), host._compute.__dict__))
+        shown = repr((credentials, host, vars(host), host.compute.__dict__))
         self.assertNotIn(SECRET, shown)
 
 

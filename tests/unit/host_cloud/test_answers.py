@@ -221,6 +221,10 @@ class ServiceTestCase(SocketTestCase):
             for method, path, call in self.calls():
                 self.host_cloud.fail(method, path,
                                      Page(404, json.dumps(body)))
+                if method == 'DELETE':
+                    # What the service does not have is deleted.
+                    self.assertIsNone(call())
+                    continue
                 error = self.assertRaises(errors.NotFound, call)
                 self.assertIn('It is not here', str(error))
 

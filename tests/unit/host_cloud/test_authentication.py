@@ -135,13 +135,14 @@ class YAMLErrorsTestCase(unittest.TestCase):
     def test_warning_of_another_thread_is_left_to_it(self):
         record = logging.makeLogRecord(
             {'args': (yaml.YAMLError('a secret'),)})
-        with clouds_yaml._YAMLErrors() as mine:
+        logger = logging.getLogger('openstack.config')
+        with clouds_yaml._yaml_errors() as mine:
             with concurrent.futures.ThreadPoolExecutor() as pool:
-                self.assertTrue(pool.submit(mine.filter, record).result())
-            self.assertIsNone(mine.place)
-            self.assertFalse(mine.filter(record))
-            self.assertEqual('it is not YAML', mine.place)
-        self.assertEqual([], logging.getLogger('openstack.config').filters)
+                self.assertTrue(pool.submit(logger.filter, record).result())
+            self.assertEqual([], mine)
+            self.assertFalse(logger.filter(record))
+            self.assertEqual([*record.args], mine)
+        self.assertEqual([], logger.filters)
 
 
 class BlameTestCase(unittest.TestCase):

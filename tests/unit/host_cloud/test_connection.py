@@ -15,6 +15,7 @@ from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
@@ -61,28 +62,28 @@ class SharedCloudTestCase(base.DriverTestCase):
 
     def test_clock_is_told_by_each_answer(self):
         host = cloud.get(connection.Credentials())
-        self.assertIsNone(host._compute.clock_ahead)
+        self.assertIsNone(host.compute.clock_ahead)
         for skew in (0, 600, -600):
             self.host_cloud.clock_skew = skew
             host.servers.get(self.server.id)
             # A date is of whole seconds.
-            self.assertLessEqual(skew - 2, host._compute.clock_ahead)
-            self.assertLessEqual(host._compute.clock_ahead, skew)
+            self.assertLessEqual(skew - 2, host.compute.clock_ahead)
+            self.assertLessEqual(host.compute.clock_ahead, skew)
         self.host_cloud.dates_answers = False
         host.servers.get(self.server.id)
-        self.assertIsNone(host._compute.clock_ahead)
+        self.assertIsNone(host.compute.clock_ahead)
 
     def test_clock_of_a_cloud_without_dates_is_that_of_its_tokens(self):
         self.host_cloud.dates_answers = False
         for skew in (-7200, 300, 0):
             self.host_cloud.clock_skew = skew
             host = cloud.get(connection.Credentials())
-            host._compute.sign_in()
-            self.assertEqual(skew, host._compute.token_clock_ahead)
+            host.compute.sign_in()
+            self.assertEqual(skew, host.compute.token_clock_ahead)
             # Issued long ago, it says the same.
             self.clock.now += 600
             host.servers.get(self.server.id)
-            self.assertEqual(skew, host._compute.token_clock_ahead)
+            self.assertEqual(skew, host.compute.token_clock_ahead)
 
     def test_microversion_is_the_newest_that_both_know(self):
         for theirs, used in (('2.1', (2, 1)), ('2.87', (2, 87)),
@@ -144,8 +145,9 @@ class SharedCloudTestCase(base.DriverTestCase):
         host.actions.run(before, actions.transitions.Action.HARD_REBOOT,
                  self.clock.now + 60)
         self.assertEqual(['reboot'], [row['action'] for row in (
-            host.actions.since(host.servers.get(self.server.id),
-                               before.updated))])
+            instance_actions.since(
+                host.compute, host.servers.get(self.server.id),
+                before.updated))])
 
     def test_configured_cloud_that_does_not_exist_has_no_address(self):
         self.config(cloud='nowhere', group='quintupleo')

@@ -88,4 +88,4 @@ class OddAnswersTestCase(base.DriverTestCase):
             self.assertEqual(states.POWER_ON,
                              task.driver.power.get_power_state(task))
         self.assertEqual((2, 90), cloud.get(
-            connection.Credentials()).compute_version)
+            connection.Credentials()).compute.microversion)

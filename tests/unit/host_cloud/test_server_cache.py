@@ -481,7 +481,7 @@ class PollTestCase(ServerCacheTestCase):
         with futures.ThreadPoolExecutor(2) as pool, (
                 contextlib.ExitStack()) as waits:
             # More than two wait.
-            self.cache._waiting.update({-1: self.now, -2: self.now})
+            self.cache._waiting += [self.now] * 2
             waits.enter_context(self.cache.waiting())
             early = pool.submit(self.cache.poll, ids[0])
             self.assertTrue(self.compute.listing.wait(60))
@@ -505,7 +505,7 @@ class PollTestCase(ServerCacheTestCase):
 
         self.compute._page = slowly
         begun = self.now
-        self.cache._waiting.update({-1: begun, -2: begun, -3: begun})
+        self.cache._waiting += [begun] * 3
         for _ in range(10):
             self.cache.poll(ids[0])
         self.assertAlmostEqual(10 * took + 9 * took, self.now - begun, 1)

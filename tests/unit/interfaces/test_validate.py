@@ -316,6 +316,11 @@ class RescueImageTestCase(ValidateTestCase):
         self.validate()
         self.assertEqual(1, len(self.host_cloud.requests))
 
+    def test_image_that_the_server_was_made_from_is_checked_too(self):
+        # It is read for what it says of the server, and kept, before.
+        self.set_driver_info(quintupleo_rescue_image=self.server.image)
+        self.invalid('lacks hw_rescue_device and hw_rescue_bus')
+
     def test_image_that_was_put_right_is_seen_at_once(self):
         bus = self.rescue_image.pop('hw_rescue_bus')
         self.invalid('hw_rescue_bus')
