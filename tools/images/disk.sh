@@ -17,6 +17,9 @@ PACKAGES=(
     util-linux zstd
 )
 
+# Arguments for tune2fs of the root file system.
+ROOT_TUNING=()
+
 # Partitions, in sectors of 512 bytes: the first start where all tools align.
 BIOS_START=2048
 BIOS_SECTORS=2048
@@ -100,6 +103,9 @@ make_root_file_system() {
         cat "$WORK/command.log" >&2
         die "mke2fs could not make the root file system."
     }
+    (( ${#ROOT_TUNING[@]} == 0 )) ||
+        tune2fs "${ROOT_TUNING[@]}" "$WORK/root.ext4" >/dev/null ||
+        die "tune2fs could not tune the root file system."
     ROOT_SECTORS=$(( size * 2048 ))
 }
 
