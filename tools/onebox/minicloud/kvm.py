@@ -71,8 +71,9 @@ def probe():
         folder = pathlib.Path(name)
         (folder / 'disk').write_bytes(boot_sector())
         guest = subprocess.Popen(
-            ['qemu-system-x86_64', '-accel', 'kvm', '-m', '32',
-             '-nodefaults', '-display', 'none', '-no-reboot',
+            # The processor is the one that Nova shows: config.py has it.
+            ['qemu-system-x86_64', '-accel', 'kvm', '-cpu', 'host',
+             '-m', '32', '-nodefaults', '-display', 'none', '-no-reboot',
              '-drive', 'file=disk,format=raw', '-serial', 'file:serial',
              '-device', 'isa-debug-exit,iobase=0xf4,iosize=0x04'],
             cwd=folder, stdin=subprocess.DEVNULL,
