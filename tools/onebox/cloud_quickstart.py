@@ -17,8 +17,10 @@ from onebox import system
 
 LAB = 'quickstart'
 SAMPLE = ironic.REPOSITORY / 'etc' / 'quintupleo' / 'lab.yaml.sample'
+REQUIREMENTS = ironic.REPOSITORY / 'requirements.txt'
 NODE = f'{LAB}-node-0'
 DISK_IMAGE = 'quintupleo-debian'
+RESCUE = 'iPXE rescue image'
 # Seconds; a cloud may emulate its servers.
 TIMEOUT = 1800
 
@@ -44,15 +46,31 @@ class CloudQuickstart:
     def venv(self):
         """The Python environment of the clients."""
         return system.cache_dir() / 'clients' / ('venv-' + system.digest(
-            releases.NEWEST.constraints.read_text()))
+            releases.NEWEST.constraints.read_text(),
+            REQUIREMENTS.read_text()))
 
     def up(self, deploy=True):
         """Make the lab, and deploy a node of it if wanted."""
         self._install()
+        # The check judges servers by its small images.
+        with self._shown.stage('Rescue image') as stage:
+            self._upload(stage, RESCUE, 'quintupleo-rescue-bios',
+                         'quintupleo', 'image', 'create', '--iso',
+                         self._images.rescue)
         with self._shown.stage('The cloud, checked'):
             self._show('quintupleo', 'check')
         with self._shown.stage('Images') as stage:
-            self._upload(stage)
+            # Its command goes through the other images, too.
+            self._images.build(RESCUE)
+            self._upload(stage, 'conductor image', 'quintupleo-conductor',
+                         'quintupleo', 'image', 'create', '--iso',
+                         self._images.rescue, '--conductor-image',
+                         self._images.conductor)
+            # Private, as Ironic takes no shared one.
+            self._upload(stage, 'Debian disk image', DISK_IMAGE,
+                         'image', 'create', DISK_IMAGE, '--file',
+                         self._images.disk, '--disk-format', 'raw',
+                         '--container-format', 'bare', '--private')
         with self._shown.stage('Lab: networks, servers, nodes'):
             self._create()
         if deploy:
@@ -72,8 +90,9 @@ class CloudQuickstart:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
         log = self._logs / 'python.log'
         with self._shown.stage('Clients'):
-            system.make_venv(self.venv, releases.NEWEST.companions, log,
-                             releases.NEWEST.constraints)
+            system.make_venv(
+                self.venv, [*releases.NEWEST.companions, '--requirement',
+                            REQUIREMENTS], log, releases.NEWEST.constraints)
             ironic.install_checkout(self.venv, log)
 
     def _client(self, *words, cloud=None):
@@ -102,31 +121,21 @@ class CloudQuickstart:
                 f'"openstack --os-cloud {self.cloud} {" ".join(words)}" '
                 'failed; see what it says above.')
 
-    def _upload(self, stage):
-        """Have the images in the project, built only where it lacks them."""
-        present = {each['Name'] for each in self._read(
-            'image', 'list', '--private')}
-        for title, name, upload in (
-                ('iPXE rescue image', 'quintupleo-rescue-bios',
-                 lambda: self._run('quintupleo', 'image', 'create', '--iso',
-                                   self._images.rescue)),
-                ('conductor image', 'quintupleo-conductor',
-                 lambda: self._run('quintupleo', 'image', 'create', '--iso',
-                                   self._images.rescue, '--conductor-image',
-                                   self._images.conductor)),
-                ('Debian disk image', DISK_IMAGE,
-                 lambda: self._run('image', 'create', DISK_IMAGE, '--file',
-                                   self._images.disk, '--disk-format', 'raw',
-                                   '--container-format', 'bare',
-                                   # Ironic takes no shared one.
-                                   '--private'))):
-            if name in present:
-                continue
-            stage.waiting(f'{title}: built')
-            self._images.build(title)
-            stage.waiting(f'{title}: uploaded')
-            with stage.step(title):
-                upload()
+    def _upload(self, stage, title, name, *words):
+        """Have an image in the project, built only where it lacks it.
+
+        :param title: a key of :data:`images.BUILDERS`.
+        :param name: name of the image, or of one that is uploaded with it.
+        :param words: command that uploads it.
+        """
+        if name in {each['Name'] for each in self._read(
+                'image', 'list', '--private')}:
+            return
+        stage.waiting(f'{title}: built')
+        self._images.build(title)
+        stage.waiting(f'{title}: uploaded')
+        with stage.step(title):
+            self._run(*words)
 
     def _create(self):
         path = self.folder / 'lab.yaml'
