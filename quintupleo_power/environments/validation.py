@@ -144,10 +144,6 @@ class Validation:
         if nic.address and nic.fixed_ip == 'release':
             self._mistake((*where, 'address'),
                           'with "fixed_ip: release" no NIC keeps it')
-        if (nic.address and network and network.existing is None
-                and not network.subnets):
-            self._mistake((*where, 'address'),
-                          f'network "{network.name}" has no subnets')
         if nic.mac and int(nic.mac[:2], 16) & 1:
             self._mistake((*where, 'mac'), f'{nic.mac} begins a '
                           'multicast address: the second digit has to be even')
@@ -184,6 +180,9 @@ class Validation:
         """Check so many addresses; return the network, if the file has it."""
         network = self._require_network(wanted.network, (*where, 'network'))
         if wanted.address and network:
+            if network.existing is None and not network.subnets:
+                self._mistake((*where, 'address'),
+                              f'network "{network.name}" has no subnets')
             first = ipaddress.ip_address(wanted.address)
             for address in dict.fromkeys((first, first + max(0, count - 1))):
                 self._require_inside(address, network.subnets,

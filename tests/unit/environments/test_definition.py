@@ -277,7 +277,7 @@ class DefinitionTestCase(unittest.TestCase):
         text = '''
             networks:
               one: {subnets: [{cidr: 192.0.2.0/24}]}
-              two: {}
+              two: {subnets: [{cidr: 192.0.2.0/24}]}
             roles:
               control: {flavor: tiny, nics: [{network: one}]}
             virtual_ips:
@@ -290,6 +290,19 @@ class DefinitionTestCase(unittest.TestCase):
                             'has no NIC on network "two"')
         self.assert_mistake(text % ('one', 'control', '198.51.100.9'),
                             '198.51.100.9 is not in 192.0.2.0/24')
+
+    def test_addresses_need_a_subnet(self):
+        self.assert_mistake("""\
+            networks: {one: {}}
+            roles: {a: {flavor: b, nics: [{network: one}]}}
+            virtual_ips: {api: {network: one, roles: [a], address: 192.0.2.9}}
+            """, 'line 3: virtual_ips.api.address: network "one" has no '
+            'subnets')
+        self.assert_mistake("""\
+            networks: {one: {}}
+            roles: {}
+            ports: {mine: {network: one, address: 192.0.2.9}}
+            """, 'line 3: ports.mine.address: network "one" has no subnets')
 
     def test_file_that_is_not_there(self):
         with self.assertRaisesRegex(errors.DefinitionError,
