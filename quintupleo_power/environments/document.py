@@ -25,10 +25,6 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
 
-# Keys, values and items of a file: thousands of machines have some 10,000.
-_MOST_PARTS = 200000
-
-
 def _without_tabs(text):
     """Return JSON, which may have tabs between its words, as YAML has it."""
     if '\t' in text:
@@ -37,21 +33,6 @@ def _without_tabs(text):
             # Inside a string JSON has none.
             return text.replace('\t', ' ')
     return text
-
-
-def _size(node, known):
-    """Return how many parts a node has when its aliases are written out.
-
-    :param known: sizes of the nodes that were met, by the nodes' identity.
-    """
-    if id(node) not in known:
-        # One that contains itself is a mistake that is found later.
-        known[id(node)] = 1
-        if isinstance(node, yaml.CollectionNode):
-            known[id(node)] += sum(
-                _size(part, known) for item in node.value
-                for part in (item if isinstance(item, tuple) else (item,)))
-    return known[id(node)]
 
 
 class Document:
@@ -65,10 +46,6 @@ class Document:
         loader = _Loader(_without_tabs(text))
         try:
             node = loader.get_single_node()
-            if node and _size(node, {}) > _MOST_PARTS:
-                raise errors.DefinitionError(
-                    f'{path}: it has more than {_MOST_PARTS} parts, aliases '
-                    'written out: make several environments of it')
             self.content = node and self._convert(loader, node, (), ())
         except RecursionError:
             raise errors.DefinitionError(
@@ -157,17 +134,6 @@ def _sentence(error):
         wanted = [wanted] if isinstance(wanted, str) else wanted
         return ('it has to be ' + ' or '.join(_TYPES[each] for each in wanted)
                 + f', not {value!r}')
-    if error.validator == 'required':
-        return next(f'"{key}" is missing' for key in wanted
-                    if key not in value and repr(key) in error.message)
-    if error.validator == 'enum':
-        return (f'{value!r} is not one of '
-                + ', '.join(str(each) for each in wanted))
-    if error.validator in ('minimum', 'maximum'):
-        word = 'least' if error.validator == 'minimum' else 'most'
-        return f'{value} is out of range: it has to be at {word} {wanted}'
-    if error.validator == 'pattern':
-        return f'{value!r} does not look like one ({wanted})'
     if error.validator == 'format':
         return str(error.cause)
     return error.message

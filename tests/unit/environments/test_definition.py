@@ -129,7 +129,7 @@ class DefinitionTestCase(unittest.TestCase):
 
     def test_missing_key(self):
         self.assert_mistake('roles:\n  compute: {}',
-                            'line 2: roles.compute: "flavor" is missing')
+                            "line 2: roles.compute: 'flavor' is a required")
 
     def test_wrong_type(self):
         self.assert_mistake('roles:\n  compute: 3',
@@ -146,10 +146,10 @@ class DefinitionTestCase(unittest.TestCase):
               two: {flavor: tiny, boot_mode: efi}
             ''')
         self.assertEqual(2, len(found))
-        self.assertIn('line 2: roles.one.count: -1 is out of range: it has '
-                      'to be at least 0', found[0])
-        self.assertIn("line 3: roles.two.boot_mode: 'efi' is not one of bios, "
-                      'uefi', found[1])
+        self.assertIn('line 2: roles.one.count: -1 is less than the minimum '
+                      'of 0', found[0])
+        self.assertIn("line 3: roles.two.boot_mode: 'efi' is not one of "
+                      "['bios', 'uefi']", found[1])
 
     def test_no_yaml(self):
         self.assert_mistake('roles: {\n', 'env.yaml, line 2: not YAML')
@@ -164,17 +164,6 @@ class DefinitionTestCase(unittest.TestCase):
 
     def test_file_that_contains_itself(self):
         self.assert_mistake('roles: &a\n  compute: *a', 'contains itself')
-
-    def test_aliases_that_stand_for_too_much(self):
-        levels = ''.join(
-            f'l{level}: &l{level} [{", ".join([f"*l{level - 1}"] * 9)}]\n'
-            for level in range(1, 10))
-        self.assert_mistake('l0: &l0 [a]\n' + levels, 'more than 200000 parts')
-        merges = ''.join(
-            f'm{level}: &m{level}\n  <<: [{", ".join([f"*m{level - 1}"] * 9)}]'
-            '\n' for level in range(1, 10))
-        self.assert_mistake('m0: &m0 {a: 1}\n' + merges,
-                            'more than 200000 parts')
 
     def test_depth_without_an_end(self):
         self.assert_mistake('roles: ' + '[' * 100000, 'nested too deep')
