@@ -97,7 +97,7 @@ class Environments:
         _, missing, costs = self._check(wanted, name)
         names = collections.defaultdict(list)
         for item in missing:
-            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
+            if item.kind != plan.FLOATING_IP:
                 names[plan.TITLES[item.kind]].append(
                     ownership.name(name, item.key))
         return Preview(names, costs)

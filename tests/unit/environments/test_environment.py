@@ -162,8 +162,7 @@ class CreateTestCase(EnvironmentTestCase):
             {server.name: server.status
              for server in self.cloud.all('server')})
         self.assertEqual(
-            set(plan.items(parse())) - {'interface.edge.provision',
-                                        'interface.edge.tenant'},
+            set(plan.items(parse())),
             {each.key for each in made.resources})
 
     def test_ownership(self):
