@@ -98,13 +98,12 @@ class AccessTestCase(base.WholeCloudTestCase):
         self.host.fail('GET', '/limits', (429, 'Slow down'), times=9,
                        headers={'Retry-After': '30'})
         clock = self.host.clock
-        with (mock.patch.object(retry, 'time', clock),
-              mock.patch.object(tenacity, 'time', clock),
+        with (mock.patch.object(tenacity, 'time', clock),
               mock.patch.object(retry.Retrier, 'sleep',
                                 lambda _, seconds: clock.sleep(seconds))):
             self.check('rate limits', 'fail', 'Slow down', 'less often')
         # The request before it was tried again for as long as is worth it.
-        self.assertGreater(sum(clock.slept), 60)
+        self.assertGreaterEqual(sum(clock.slept), 60)
 
     def test_clocks(self):
         self.host.clock_skew = 120
