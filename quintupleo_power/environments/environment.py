@@ -38,10 +38,8 @@ COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
 TIMEOUT = 600
 # What an interrupted create requested last may appear only after it was
-# looked for, and then it uses what was found: delete looks for it again after
-# some seconds.
+# looked for, and then it uses what was found: delete looks for it again.
 _REMOVALS = 3
-_FIRST_TIMEOUT = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,16 +206,16 @@ class Environments:
         stored = self._store.get(name)
         existed = stored is not None
         self.snapshots.delete_all(name)
-        for number in range(_REMOVALS):
+        for _ in range(_REMOVALS):
             resources = self._inventory.read(name)[name]
             if not resources:
                 break
             existed = True
             try:
-                self._remover.remove(resources, self._progress,
-                                     None if number else _FIRST_TIMEOUT)
-            except errors.EnvironmentsError as exc:
-                if number or isinstance(exc, errors.Cancelled):
+                self._remover.remove(resources, self._progress)
+            except errors.EnvironmentsError:
+                # What came meanwhile may have been in the way.
+                if set(self._inventory.read(name)[name]) <= set(resources):
                     raise
         else:
             raise errors.EnvironmentsError(

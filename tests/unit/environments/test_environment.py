@@ -624,9 +624,8 @@ class DeleteTestCase(EnvironmentTestCase):
 
     def test_what_a_killed_run_asked_for_is_made_meanwhile(self):
         self.create()
-        with mock.patch.object(environment, '_FIRST_TIMEOUT', 0), \
-                self.unseen('trunks', readings=1):
-            self.environments().delete('env')
+        with self.unseen('trunks', readings=1):
+            self.environments(removal_timeout=0).delete('env')
         self.assertEqual([], self.added())
 
     def test_unknown_one_is_no_mistake(self):
