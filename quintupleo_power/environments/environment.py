@@ -131,17 +131,12 @@ class Environments:
 
     def _require_same(self, stored, wanted):
         """Refuse another definition for an environment that exists."""
-        if stored is None or stored.definition == wanted:
-            return
-        if (definition.without_counts(stored.definition)
-                == definition.without_counts(wanted)):
+        if stored is not None and stored.definition != wanted:
             raise errors.EnvironmentsError(
-                f'Environment "{stored.name}" is there with other numbers of '
-                'servers: change them with "openstack quintupleo environment '
-                f'scale {stored.name} <role> <count>"')
-        raise errors.EnvironmentsError(
-            f'Environment "{stored.name}" is there and was made from another '
-            'definition: delete it first, or use another --name')
+                f'Environment "{stored.name}" is there and was made from '
+                'another definition: delete it first, or use another --name; '
+                'numbers of servers are changed with "openstack quintupleo '
+                f'environment scale {stored.name} <role> <count>"')
 
     def _build(self, stored, resolved, wait, ironic_cloud=None):
         name = stored.name
