@@ -106,9 +106,10 @@ class Retrier:
 
 
 def _is_retriable(exc):
+    # openstacksdk's name, and keystoneauth's.
+    status = getattr(exc, 'status_code', getattr(exc, 'http_status', None))
     return isinstance(exc, _NO_RESPONSE) or (
-        isinstance(exc, errors.CLOUD_ERRORS)
-        and errors.status(exc) in _STATUS_CODES)
+        isinstance(exc, errors.CLOUD_ERRORS) and status in _STATUS_CODES)
 
 
 def _wait(retry_state):
