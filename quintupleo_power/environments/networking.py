@@ -9,6 +9,7 @@ from openstack import exceptions
 
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import validation
 
 # Attempts with another MAC address after one that Neutron has already.
 _ATTEMPTS = 5
@@ -151,7 +152,9 @@ class Networking:
 
     def _address_pairs(self, item, created):
         """Return further addresses of a NIC, or None."""
-        if not self._resolved.has_port_security(item.what, item.network):
+        if not validation.may_filter(
+                item.what, item.network,
+                self._resolved.networks.get(item.network.name)):
             return None
         addresses = [*item.what.allowed_address_pairs, *(
             address for key in item.after if plan.kind(key) == plan.VIRTUAL_IP

@@ -34,15 +34,6 @@ class Resolved(typing.NamedTuple):
     networks: dict
     ids: dict
 
-    def has_port_security(self, nic, network):
-        """Return whether Neutron filters what a NIC sends."""
-        if nic.port_security is not None:
-            return nic.port_security
-        if network.existing is None:
-            return network.port_security
-        return self.networks[network.name].is_port_security_enabled is not (
-            False)
-
 
 def default_image(role):
     """Return the name of the image of a role whose file names none."""
