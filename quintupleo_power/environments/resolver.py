@@ -57,17 +57,13 @@ def resolve(inventory, definition):
     return _Resolver(inventory, definition).run()
 
 
-# By what it is: service, function and the command that lists them.
+# By what it is, as commands call it: service and function.
 _FINDERS = {
-    'flavor': ('compute', 'find_flavor', 'openstack flavor list'),
-    'image': ('image', 'find_image', 'openstack image list'),
-    'network': ('network', 'find_network', 'openstack network list'),
-    'security group': ('network', 'find_security_group',
-                       'openstack security group list'),
-    'key pair': ('compute', 'find_keypair', 'openstack keypair list'),
-    'volume type': ('block_storage', 'find_type',
-                    'openstack volume type list'),
-}
+    'flavor': ('compute', 'find_flavor'), 'image': ('image', 'find_image'),
+    'network': ('network', 'find_network'),
+    'security group': ('network', 'find_security_group'),
+    'keypair': ('compute', 'find_keypair'),
+    'volume type': ('block_storage', 'find_type')}
 
 
 class _Resolver:
@@ -108,7 +104,7 @@ class _Resolver:
             yield 'network', each.floating_ip, f'"{each.name}"'
         for role in self._definition.roles:
             where = f'role "{role.name}"'
-            yield 'key pair', role.key_name, where
+            yield 'keypair', role.key_name, where
             for nic in role.nics:
                 yield 'network', nic.floating_ip, where
                 for name in nic.security_groups:
@@ -169,17 +165,19 @@ class _Resolver:
         return found
 
     def _look_up(self, what, name):
-        service, function, command = _FINDERS[what]
+        service, function = _FINDERS[what]
         try:
             found = self._call(
                 getattr(getattr(self._connection, service), function), name,
                 ignore_missing=True)
         except exceptions.DuplicateResource:
             return None, (f'more than one {what} is named "{name}": write '
-                          f'its UUID instead, which "{command}" shows')
+                          f'its UUID instead, which "openstack {what} list" '
+                          'shows')
         if found is None:
             return None, (f'the host cloud has no {what} "{name}" for this '
-                          f'project; "{command}" shows those that it has')
+                          f'project; "openstack {what} list" shows those that '
+                          'it has')
         return found, None
 
     def _image(self, role, where):

@@ -483,7 +483,7 @@ class ResolverTestCase(EnvironmentTestCase):
         with self.assert_failure(
                 'network "one": the host cloud has no network "absent"',
                 'role "a": the host cloud has no flavor "huge"',
-                'role "a": the host cloud has no key pair "mine"',
+                'role "a": the host cloud has no keypair "mine"',
                 'availability zone "closed" does not exist; there are nova',
                 'role "b": no flavor has 64 vcpus, 1 MiB of ram',
                 'no image "quintupleo-empty-uefi-lxc"',
