@@ -74,8 +74,6 @@ class _Resolver:
         self._call = inventory.retrier.call
         self._read_all = inventory.retrier.read_all
         self._definition = definition
-        # Many roles may name the same.
-        self._look_up = functools.cache(self._look_up)
 
     def run(self):
         for network in self._definition.networks:
@@ -85,7 +83,8 @@ class _Resolver:
         for role in self._definition.roles:
             self._role(role, f'role "{role.name}"')
         for what, name, where in self._names():
-            if name is not None:
+            # Many roles may name the same.
+            if name is not None and (what, name) not in self._resolved.ids:
                 found = self._find(what, name, where)
                 self._resolved.ids[what, name] = found and found.id
         if self._problems:
@@ -159,26 +158,21 @@ class _Resolver:
 
     def _find(self, what, name, where):
         """Return what has a name or UUID; add a problem if nothing has."""
-        found, problem = self._look_up(what, name)
-        if problem:
-            self._problems.append(f'{where}: {problem}')
-        return found
-
-    def _look_up(self, what, name):
         service, function = _FINDERS[what]
         try:
             found = self._call(
                 getattr(getattr(self._connection, service), function), name,
                 ignore_missing=True)
         except exceptions.DuplicateResource:
-            return None, (f'more than one {what} is named "{name}": write '
-                          f'its UUID instead, which "openstack {what} list" '
-                          'shows')
+            self._problems.append(
+                f'{where}: more than one {what} is named "{name}": write its '
+                f'UUID instead, which "openstack {what} list" shows')
+            return None
         if found is None:
-            return None, (f'the host cloud has no {what} "{name}" for this '
-                          f'project; "openstack {what} list" shows those that '
-                          'it has')
-        return found, None
+            self._problems.append(
+                f'{where}: the host cloud has no {what} "{name}" for this '
+                f'project; "openstack {what} list" shows those that it has')
+        return found
 
     def _image(self, role, where):
         image = self._find('image', role.image or default_image(role),
