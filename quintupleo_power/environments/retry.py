@@ -25,7 +25,8 @@ _BACKOFF = tenacity.wait_random_exponential(multiplier=0.5, max=15)
 class Retrier:
     """Sends requests again after errors that pass.
 
-    All threads share one. Requests raise errors.CLOUD_ERRORS.
+    All threads share one, which limits how many requests they send at once.
+    Requests raise errors.CLOUD_ERRORS.
 
     :ivar stop: event that ends all waiting, with Cancelled.
     """
