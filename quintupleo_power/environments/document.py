@@ -25,6 +25,10 @@ _Loader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()}
 
 
+# Keys, values and items of a file: thousands of machines have some 10,000.
+_MOST_PARTS = 200000
+
+
 def _without_tabs(text):
     """Return JSON, which may have tabs between its words, as YAML has it."""
     if '\t' in text:
@@ -33,6 +37,21 @@ def _without_tabs(text):
             # Inside a string JSON has none.
             return text.replace('\t', ' ')
     return text
+
+
+def _size(node, known):
+    """Return how many parts a node has when its aliases are written out.
+
+    :param known: sizes of the nodes that were met, by the nodes' identity.
+    """
+    if id(node) not in known:
+        # One that contains itself is a mistake that is found later.
+        known[id(node)] = 1
+        if isinstance(node, yaml.CollectionNode):
+            known[id(node)] += sum(
+                _size(part, known) for item in node.value
+                for part in (item if isinstance(item, tuple) else (item,)))
+    return known[id(node)]
 
 
 class Document:
@@ -46,6 +65,10 @@ class Document:
         loader = _Loader(_without_tabs(text))
         try:
             node = loader.get_single_node()
+            if node and _size(node, {}) > _MOST_PARTS:
+                raise errors.DefinitionError(
+                    f'{path}: it has more than {_MOST_PARTS} parts, aliases '
+                    'written out: make several environments of it')
             self.content = node and self._convert(loader, node, (), ())
         except RecursionError:
             raise errors.DefinitionError(

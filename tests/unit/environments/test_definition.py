@@ -165,6 +165,17 @@ class DefinitionTestCase(unittest.TestCase):
     def test_file_that_contains_itself(self):
         self.assert_mistake('roles: &a\n  compute: *a', 'contains itself')
 
+    def test_aliases_that_stand_for_too_much(self):
+        levels = ''.join(
+            f'l{level}: &l{level} [{", ".join([f"*l{level - 1}"] * 9)}]\n'
+            for level in range(1, 10))
+        self.assert_mistake('l0: &l0 [a]\n' + levels, 'more than 200000 parts')
+        merges = ''.join(
+            f'm{level}: &m{level}\n  <<: [{", ".join([f"*m{level - 1}"] * 9)}]'
+            '\n' for level in range(1, 10))
+        self.assert_mistake('m0: &m0 {a: 1}\n' + merges,
+                            'more than 200000 parts')
+
     def test_depth_without_an_end(self):
         self.assert_mistake('roles: ' + '[' * 100000, 'nested too deep')
         self.assert_mistake('roles: ' + '[' * 3000 + ']' * 3000,
