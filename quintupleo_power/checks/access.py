@@ -42,8 +42,6 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
                       _judge_reached, need),
         results.Check(VOLUMES, lambda facts: project.has_volumes(),
                       _judge_volumes, need),
-        results.Check('rate limits', lambda facts: project.rates(),
-                      _judge_rates, (COMPUTE,)),
         results.Check('clocks', lambda facts: {
             'the identity service': facts[CREDENTIALS].clock,
             'Nova': project.clock()}, _judge_clocks, (COMPUTE,)),
@@ -97,15 +95,6 @@ def _judge_volumes(present):
     return results.passed(
         'answers' if present else 'none, and so there are no servers with '
         'volumes and no network-first servers')
-
-
-def _judge_rates(rates):
-    if not rates:
-        return results.passed('none reported')
-    return results.warned(
-        ', '.join(rates),
-        'raise [quintupleo]server_list_max_age and poll_interval if requests '
-        'are refused with 429')
 
 
 def _judge_clocks(skews):

@@ -31,15 +31,12 @@ def name(purpose: str, mode: str) -> str:
 
 def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
     """Return the checks of the images that the driver uses."""
-    return [
-        *(results.Check(name(purpose, mode),
-                        functools.partial(_both, project, purpose),
-                        functools.partial(judge, mode), (access.IMAGES,))
-          for purpose, judge in ((RESCUE, _judge_rescue),
-                                 (EMPTY, _judge_empty))
-          for mode in BOOT_MODES),
-        results.Check('clean shutdown', _judge_shutdown,
-                      needs=(access.IMAGES,))]
+    return [results.Check(name(purpose, mode),
+                          functools.partial(_both, project, purpose),
+                          functools.partial(judge, mode), (access.IMAGES,))
+            for purpose, judge in ((RESCUE, _judge_rescue),
+                                   (EMPTY, _judge_empty))
+            for mode in BOOT_MODES]
 
 
 def _both(project, purpose, facts):
@@ -88,7 +85,18 @@ def _judge_empty(mode, found):
         return results.warned(
             f'{_title(image)} is not the empty image of these commands: '
             'what is in it is on each disk that is wiped', _REPLACE)
-    return results.passed(_title(image))
+    seconds = shutdown(image.get('os_shutdown_timeout'))
+    if not seconds:
+        return results.passed(_title(image))
+    timeout = CONF[GROUP].action_timeout
+    judge = results.warned if seconds < timeout else results.failed
+    return judge(
+        f'with {_title(image)} a power off, and a network boot of a running '
+        f'server, takes up to {seconds} s, and the driver gives up after '
+        f'{timeout} s',
+        'run "openstack image set --property os_shutdown_timeout=0 '
+        f'{image["id"]}" and make the servers again, which keep what the '
+        'image had')
 
 
 def _judge_absent(mode, found, purpose):
@@ -99,29 +107,6 @@ def _judge_absent(mode, found, purpose):
     return judge(f'{found[mode]}: {mode.upper()} servers cannot {purpose}',
                  _MAKE if is_missing else 'delete all but one, or use the '
                  'UUID in [quintupleo]')
-
-
-def _judge_shutdown(facts):
-    read = facts.get(name(EMPTY, images.BIOS), {})
-    found = [image for image in read.values() if isinstance(image, dict)]
-    if not found:
-        return results.skipped('needs an empty image')
-    slow = {_title(image): seconds for image in found
-            if (seconds := shutdown(image.get('os_shutdown_timeout')))}
-    if not slow:
-        return results.passed('os_shutdown_timeout=0: a power off is a cut')
-    seconds = max(slow.values())
-    text = (f'a power off, and a network boot of a running server, takes '
-            f'up to {seconds} s with {", ".join(slow)}')
-    advice = ('run "openstack image set --property os_shutdown_timeout=0 '
-              '<image>" and make the servers again, which keep what the '
-              'image had')
-    action_timeout = CONF[GROUP].action_timeout
-    if seconds >= action_timeout:
-        return results.failed(
-            f'{text}, and the driver gives up after {action_timeout} s',
-            advice)
-    return results.warned(text, advice)
 
 
 def shutdown(value: Any) -> int:

@@ -70,6 +70,11 @@ class Builder:
             # An earlier command may have ended before it could be used.
             yield task_graph.Task(
                 item.key, lambda: self._servers.wait_for_volume(resource))
+        elif item.kind == plan.ROUTER:
+            # Or before it was part of all its networks.
+            yield task_graph.Task(
+                item.key, lambda: self._networking.join_networks(
+                    resource, item, self._created), item.after)
         if item.kind == plan.SERVER and wait and not (
                 resource and _is_made(resource)):
             yield task_graph.Task(plan.key(COMPLETE, item.key),
@@ -161,11 +166,8 @@ def _is_broken(resource, images):
 def missing(definition, resources):
     """Return the :class:`plan.Item` of a definition that are not there."""
     existing = usable(resources)
-    # Interfaces of routers have no description; they come with the router.
     return [item for item in plan.items(definition).values()
-            if item.key not in existing and not (
-                item.kind == plan.INTERFACE
-                and plan.key(plan.ROUTER, item.what.name) in existing)]
+            if item.key not in existing]
 
 
 def is_complete(definition, resources):

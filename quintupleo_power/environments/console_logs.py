@@ -9,11 +9,10 @@ import re
 from openstack import exceptions
 
 from quintupleo_power.environments import errors
+from quintupleo_power.environments import task_graph
 
 # Seconds between two reads of a console that is followed.
 INTERVAL = 2.0
-# The retrier limits the requests of these threads.
-_THREADS = 32
 # Nova shows the last 100 KiB of a console log (MAX_CONSOLE_BYTES of
 # nova/virt/libvirt/driver.py). So many characters of the end of what was read
 # before say where it goes on.
@@ -38,7 +37,7 @@ class ConsoleLogs:
         self._retrier = inventory.retrier
         self._servers = servers
         self._known = dict.fromkeys(servers, '')
-        self._pool = futures.ThreadPoolExecutor(_THREADS)
+        self._pool = futures.ThreadPoolExecutor(task_graph.THREADS)
 
     def lines(self, follow=False):
         """Yield (name of the server, line), and go on for ever to follow.

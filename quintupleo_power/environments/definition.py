@@ -80,12 +80,6 @@ def scale(definition, role, count):
                  'the definition', definition.user_data)
 
 
-def without_counts(definition):
-    """Return a definition without numbers of servers, to compare it."""
-    return dataclasses.replace(definition, roles=[
-        {**vars(role), 'count': None} for role in definition.roles])
-
-
 def _read(path):
     try:
         with open(path, encoding='utf-8') as source:

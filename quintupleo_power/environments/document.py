@@ -142,32 +142,5 @@ class Document:
                         f'is "{close[0]}" meant?' if close
                         else 'there are ' + ', '.join(known)))
             else:
-                self.mistake(where, _sentence(error))
+                self.mistake(where, str(error.cause or error.message))
         self.require_no_mistakes()
-
-
-_TYPES = {'string': 'text', 'object': 'a mapping of keys', 'array': 'a list',
-          'integer': 'a whole number', 'boolean': 'true or false'}
-
-
-def _sentence(error):
-    """Return what is wrong, in the words of those who write the file."""
-    wanted, value = error.validator_value, error.instance
-    if error.validator == 'type':
-        wanted = [wanted] if isinstance(wanted, str) else wanted
-        return ('it has to be ' + ' or '.join(_TYPES[each] for each in wanted)
-                + f', not {value!r}')
-    if error.validator == 'required':
-        return next(f'"{key}" is missing' for key in wanted
-                    if key not in value and repr(key) in error.message)
-    if error.validator == 'enum':
-        return (f'{value!r} is not one of '
-                + ', '.join(str(each) for each in wanted))
-    if error.validator in ('minimum', 'maximum'):
-        word = 'least' if error.validator == 'minimum' else 'most'
-        return f'{value} is out of range: it has to be at {word} {wanted}'
-    if error.validator == 'pattern':
-        return f'{value!r} does not look like one ({wanted})'
-    if error.validator == 'format':
-        return str(error.cause)
-    return error.message

@@ -38,10 +38,8 @@ COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
 TIMEOUT = 600
 # What an interrupted create requested last may appear only after it was
-# looked for, and then it uses what was found: delete looks for it again after
-# some seconds.
+# looked for, and then it uses what was found: delete looks for it again.
 _REMOVALS = 3
-_FIRST_TIMEOUT = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Environments:
         _, missing, costs = self._check(wanted, name)
         names = collections.defaultdict(list)
         for item in missing:
-            if item.kind not in (plan.INTERFACE, plan.FLOATING_IP):
+            if item.kind != plan.FLOATING_IP:
                 names[plan.TITLES[item.kind]].append(
                     ownership.name(name, item.key))
         return Preview(names, costs)
@@ -133,17 +131,12 @@ class Environments:
 
     def _require_same(self, stored, wanted):
         """Refuse another definition for an environment that exists."""
-        if stored is None or stored.definition == wanted:
-            return
-        if (definition.without_counts(stored.definition)
-                == definition.without_counts(wanted)):
+        if stored is not None and stored.definition != wanted:
             raise errors.EnvironmentsError(
-                f'Environment "{stored.name}" is there with other numbers of '
-                'servers: change them with "openstack quintupleo environment '
-                f'scale {stored.name} <role> <count>"')
-        raise errors.EnvironmentsError(
-            f'Environment "{stored.name}" is there and was made from another '
-            'definition: delete it first, or use another --name')
+                f'Environment "{stored.name}" is there and was made from '
+                'another definition: delete it first, or use another --name; '
+                'numbers of servers are changed with "openstack quintupleo '
+                f'environment scale {stored.name} <role> <count>"')
 
     def _build(self, stored, resolved, wait, ironic_cloud=None):
         name = stored.name
@@ -208,16 +201,16 @@ class Environments:
         stored = self._store.get(name)
         existed = stored is not None
         self.snapshots.delete_all(name)
-        for number in range(_REMOVALS):
+        for _ in range(_REMOVALS):
             resources = self._inventory.read(name)[name]
             if not resources:
                 break
             existed = True
             try:
-                self._remover.remove(resources, self._progress,
-                                     None if number else _FIRST_TIMEOUT)
-            except errors.EnvironmentsError as exc:
-                if number or isinstance(exc, errors.Cancelled):
+                self._remover.remove(resources, self._progress)
+            except errors.EnvironmentsError:
+                # What came meanwhile may have been in the way.
+                if set(self._inventory.read(name)[name]) <= set(resources):
                     raise
         else:
             raise errors.EnvironmentsError(

@@ -36,12 +36,6 @@ def explain(exc):
     return ' '.join(_OMITTED.sub(' ', str(message)).split()).rstrip('.')
 
 
-def status(exc):
-    """Return the HTTP status of a cloud's error; None without a response."""
-    return getattr(exc, 'status_code', None) or getattr(
-        exc, 'http_status', None) or None
-
-
 @contextlib.contextmanager
 def translated(service='The host cloud'):
     """Raise errors of a service as EnvironmentsError."""

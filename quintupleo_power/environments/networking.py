@@ -9,6 +9,7 @@ from openstack import exceptions
 
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import validation
 
 # Attempts with another MAC address after one that Neutron has already.
 _ATTEMPTS = 5
@@ -33,8 +34,7 @@ class Networking:
         """
         return {
             plan.NETWORK: self._network, plan.SUBNET: self._subnet,
-            plan.ROUTER: self._router, plan.INTERFACE: self._interface,
-            plan.VIRTUAL_IP: self._reserved_port,
+            plan.ROUTER: self._router, plan.VIRTUAL_IP: self._reserved_port,
             plan.PORT: self._port if item.role else self._reserved_port,
             plan.SUBPORT: self._subport, plan.TRUNK: self._trunk,
             plan.FLOATING_IP: self._floating_ip}[item.kind](item, created)
@@ -88,27 +88,25 @@ class Networking:
 
     def _router(self, item, created):
         external = item.what.external_network
-        return self._create(
+        router = self._create(
             item, self._neutron.create_router,
             external_gateway_info=external and {
                 'network_id': self._resolved.ids['network', external]})
+        self.join_networks(router, item, created)
+        return router
 
-    def _interface(self, item, created):
-        """Add a router to a network, where it is not part of it yet."""
-        router = created[plan.key(plan.ROUTER, item.what.name)]
-        network = item.network.name
-        subnet_ids = (
-            created[plan.key(plan.NETWORK, network)].subnet_ids
-            if item.network.existing is not None else
-            [created[plan.key(plan.SUBNET, network, number)].id
-             for number in range(len(item.network.subnets))])
+    def join_networks(self, router, item, created):
+        """Add a router to its networks, where it is not part of them yet."""
+        subnet_ids = [created[key].id for key in item.after
+                      if plan.kind(key) == plan.SUBNET]
+        for name in self._resolved.networks.keys() & item.what.networks:
+            subnet_ids += self._resolved.networks[name].subnet_ids
         for subnet_id in subnet_ids:
             find = functools.partial(self._find_interface, router.id,
                                      subnet_id)
             if find() is None:
                 self._retrier.create(find, change_interface, self._neutron,
                                      'add', router.id, subnet_id)
-        return router
 
     def _find_interface(self, router_id, subnet_id):
         return next((
@@ -154,7 +152,9 @@ class Networking:
 
     def _address_pairs(self, item, created):
         """Return further addresses of a NIC, or None."""
-        if not self._resolved.has_port_security(item.what, item.network):
+        if not validation.may_filter(
+                item.what, item.network,
+                self._resolved.networks.get(item.network.name)):
             return None
         addresses = [*item.what.allowed_address_pairs, *(
             address for key in item.after if plan.kind(key) == plan.VIRTUAL_IP

@@ -8,12 +8,11 @@ from quintupleo_power.environments import schema
 # ACCESS has no item: the image is made with the server that runs Ironic.
 TITLES = {
     'network': 'networks', 'subnet': 'subnets', 'router': 'routers',
-    'interface': 'router interfaces', 'vip': 'virtual IPs', 'port': 'ports',
-    'subport': 'ports in VLANs', 'trunk': 'trunks', 'group': 'server groups',
-    'volume': 'volumes', 'access': 'access images', 'server': 'servers',
-    'fip': 'floating IPs'}
-(NETWORK, SUBNET, ROUTER, INTERFACE, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP,
- VOLUME, ACCESS, SERVER, FLOATING_IP) = KINDS = tuple(TITLES)
+    'vip': 'virtual IPs', 'port': 'ports', 'subport': 'ports in VLANs',
+    'trunk': 'trunks', 'group': 'server groups', 'volume': 'volumes',
+    'access': 'access images', 'server': 'servers', 'fip': 'floating IPs'}
+(NETWORK, SUBNET, ROUTER, VIRTUAL_IP, PORT, SUBPORT, TRUNK, GROUP, VOLUME,
+ ACCESS, SERVER, FLOATING_IP) = KINDS = tuple(TITLES)
 
 
 class Item(typing.NamedTuple):
@@ -66,7 +65,9 @@ class _Plan:
         for network in self._definition.networks:
             yield from self._network(network)
         for router in self._definition.routers:
-            yield from self._router(router)
+            yield Item(key(ROUTER, router.name), router, tuple(
+                each for name in router.networks
+                for each in self._on(self._networks[name])))
         for virtual_ip in self._definition.virtual_ips:
             yield from self._reserved(VIRTUAL_IP, virtual_ip)
         for port in self._definition.ports:
@@ -90,14 +91,6 @@ class _Plan:
                 *(key(SUBNET, network.name, number)
                   for number in range(len(network.subnets))))
 
-    def _router(self, router):
-        router_key = key(ROUTER, router.name)
-        yield Item(router_key, router)
-        for name in router.networks:
-            network = self._networks[name]
-            yield Item(key(INTERFACE, router.name, name), router,
-                       (router_key, *self._on(network)), network=network)
-
     def _reserved(self, port_kind, wanted):
         """Yield a port without a server, and its floating IP."""
         network = self._networks[wanted.network]
@@ -108,7 +101,7 @@ class _Plan:
 
     def _floating_ip(self, port_key, wanted, network, role=None):
         # Neutron refuses it before there is a route to the port.
-        routes = tuple(key(INTERFACE, router.name, network.name)
+        routes = tuple(key(ROUTER, router.name)
                        for router in self._definition.routers
                        if network.name in router.networks)
         return Item(key(FLOATING_IP, port_key), wanted, (port_key, *routes),

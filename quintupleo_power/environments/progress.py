@@ -6,12 +6,9 @@ import shutil
 import threading
 import time
 
-# Seconds between two lines on what is not a terminal.
-_INTERVAL = 10
-
 
 class Progress:
-    """Counts what is done: one line that changes, or a line now and then."""
+    """Counts what is done: one line that changes, or a line for each kind."""
 
     def __init__(self, stream):
         """Write to a stream, which may be a terminal."""
@@ -19,7 +16,6 @@ class Progress:
         self._terminal = stream.isatty()
         self._lock = threading.Lock()
         self._began = time.monotonic()
-        self._shown_at = self._began
         self._totals = {}
         self._done = collections.Counter()
         self._verb = ''
@@ -29,14 +25,15 @@ class Progress:
         with self._lock:
             self._verb, self._totals = verb, dict(totals)
             self._done.clear()
-            self._show(force=True)
+            self._show()
 
     def done(self, what):
         """Count one of the totals."""
         with self._lock:
             self._done[what] += 1
-            complete = self._done[what] >= self._totals.get(what, 0)
-            self._show(force=self._terminal or complete)
+            if (self._terminal
+                    or self._done[what] >= self._totals.get(what, 0)):
+                self._show()
 
     def note(self, sentence):
         """Show a line that stays."""
@@ -53,15 +50,12 @@ class Progress:
         self._stream.write(('\r\x1b[K' if self._terminal else '') + text)
         self._stream.flush()
 
-    def _show(self, force):
-        now = time.monotonic()
-        if (not force and now - self._shown_at < _INTERVAL
-                or not self._totals):
+    def _show(self):
+        if not self._totals:
             return
-        self._shown_at = now
         counts = ', '.join(f'{self._done[what]}/{total} {what}'
                            for what, total in self._totals.items())
-        seconds = int(now - self._began)
+        seconds = int(time.monotonic() - self._began)
         line = f'{self._verb}: {counts} ({seconds // 60}:{seconds % 60:02})'
         # A line that wraps could not be erased.
         self._write(line[:shutil.get_terminal_size().columns - 1]

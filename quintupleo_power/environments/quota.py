@@ -25,8 +25,7 @@ _ABSOLUTE = {
         'volume storage (GiB)': ('total_gigabytes_used',
                                  'max_total_volume_gigabytes')}}
 # Kinds that count as something else than their title.
-_COUNTED_AS = {plan.INTERFACE: 'ports', plan.VIRTUAL_IP: 'ports',
-               plan.SUBPORT: 'ports'}
+_COUNTED_AS = {plan.VIRTUAL_IP: 'ports', plan.SUBPORT: 'ports'}
 
 
 class Cost(typing.NamedTuple):
@@ -60,9 +59,12 @@ def needed(missing, resolved):
             total['ram (MiB)'] += flavor.ram
         elif item.kind == plan.VOLUME:
             total['volume storage (GiB)'] += item.what.size
-        elif item.kind == plan.INTERFACE:
-            # One for each subnet of the network.
-            total['ports'] += max(0, len(item.network.subnets) - 1)
+        elif item.kind == plan.ROUTER:
+            # One for each subnet; networks that exist may have several.
+            total['ports'] += len(resolved.networks.keys()
+                                  & item.what.networks)
+            total['ports'] += sum(plan.kind(key) == plan.SUBNET
+                                  for key in item.after)
     return total
 
 

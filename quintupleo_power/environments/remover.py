@@ -41,13 +41,8 @@ class Remover:
         self._retrier = inventory.retrier
         self._timeout = timeout
 
-    def remove(self, resources, progress, timeout=None):
-        """Remove resources, or raise a line for each that could not be.
-
-        :param timeout: fewer seconds for which one in use is tried again.
-        """
-        timeout = (self._timeout if timeout is None
-                   else min(self._timeout, timeout))
+    def remove(self, resources, progress):
+        """Remove resources, or raise a line for each that could not be."""
         progress.begin('removing', collections.Counter(
             plan.TITLES[each.kind] for each in resources))
         problems = []
@@ -57,7 +52,7 @@ class Remover:
                 if resource.kind == plan.ACCESS:
                     conductor.delete_credential(
                         self._inventory, resource.body, progress)
-                self._retrier.retry_on(_IN_USE, timeout, self._delete,
+                self._retrier.retry_on(_IN_USE, self._timeout, self._delete,
                                        resource)
             except errors.Cancelled:
                 raise

@@ -34,15 +34,6 @@ class Resolved(typing.NamedTuple):
     networks: dict
     ids: dict
 
-    def has_port_security(self, nic, network):
-        """Return whether Neutron filters what a NIC sends."""
-        if nic.port_security is not None:
-            return nic.port_security
-        if network.existing is None:
-            return network.port_security
-        return self.networks[network.name].is_port_security_enabled is not (
-            False)
-
 
 def default_image(role):
     """Return the name of the image of a role whose file names none."""
@@ -66,17 +57,13 @@ def resolve(inventory, definition):
     return _Resolver(inventory, definition).run()
 
 
-# By what it is: service, function and the command that lists them.
+# By what it is, as commands call it: service and function.
 _FINDERS = {
-    'flavor': ('compute', 'find_flavor', 'openstack flavor list'),
-    'image': ('image', 'find_image', 'openstack image list'),
-    'network': ('network', 'find_network', 'openstack network list'),
-    'security group': ('network', 'find_security_group',
-                       'openstack security group list'),
-    'key pair': ('compute', 'find_keypair', 'openstack keypair list'),
-    'volume type': ('block_storage', 'find_type',
-                    'openstack volume type list'),
-}
+    'flavor': ('compute', 'find_flavor'), 'image': ('image', 'find_image'),
+    'network': ('network', 'find_network'),
+    'security group': ('network', 'find_security_group'),
+    'keypair': ('compute', 'find_keypair'),
+    'volume type': ('block_storage', 'find_type')}
 
 
 class _Resolver:
@@ -87,8 +74,6 @@ class _Resolver:
         self._call = inventory.retrier.call
         self._read_all = inventory.retrier.read_all
         self._definition = definition
-        # Many roles may name the same.
-        self._look_up = functools.cache(self._look_up)
 
     def run(self):
         for network in self._definition.networks:
@@ -98,7 +83,8 @@ class _Resolver:
         for role in self._definition.roles:
             self._role(role, f'role "{role.name}"')
         for what, name, where in self._names():
-            if name is not None:
+            # Many roles may name the same.
+            if name is not None and (what, name) not in self._resolved.ids:
                 found = self._find(what, name, where)
                 self._resolved.ids[what, name] = found and found.id
         if self._problems:
@@ -117,7 +103,7 @@ class _Resolver:
             yield 'network', each.floating_ip, f'"{each.name}"'
         for role in self._definition.roles:
             where = f'role "{role.name}"'
-            yield 'key pair', role.key_name, where
+            yield 'keypair', role.key_name, where
             for nic in role.nics:
                 yield 'network', nic.floating_ip, where
                 for name in nic.security_groups:
@@ -172,24 +158,21 @@ class _Resolver:
 
     def _find(self, what, name, where):
         """Return what has a name or UUID; add a problem if nothing has."""
-        found, problem = self._look_up(what, name)
-        if problem:
-            self._problems.append(f'{where}: {problem}')
-        return found
-
-    def _look_up(self, what, name):
-        service, function, command = _FINDERS[what]
+        service, function = _FINDERS[what]
         try:
             found = self._call(
                 getattr(getattr(self._connection, service), function), name,
                 ignore_missing=True)
         except exceptions.DuplicateResource:
-            return None, (f'more than one {what} is named "{name}": write '
-                          f'its UUID instead, which "{command}" shows')
+            self._problems.append(
+                f'{where}: more than one {what} is named "{name}": write its '
+                f'UUID instead, which "openstack {what} list" shows')
+            return None
         if found is None:
-            return None, (f'the host cloud has no {what} "{name}" for this '
-                          f'project; "{command}" shows those that it has')
-        return found, None
+            self._problems.append(
+                f'{where}: the host cloud has no {what} "{name}" for this '
+                f'project; "openstack {what} list" shows those that it has')
+        return found
 
     def _image(self, role, where):
         image = self._find('image', role.image or default_image(role),

@@ -2,7 +2,6 @@
 """Requests to a cloud that is busy, slow or unreachable for a moment."""
 
 import threading
-import time
 
 from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
@@ -26,8 +25,8 @@ _BACKOFF = tenacity.wait_random_exponential(multiplier=0.5, max=15)
 class Retrier:
     """Sends requests again after errors that pass.
 
-    All threads share one, so that all of them leave a cloud alone that asks
-    one of them to wait (HTTP 429). Requests raise errors.CLOUD_ERRORS.
+    All threads share one, which limits how many requests they send at once.
+    Requests raise errors.CLOUD_ERRORS.
 
     :ivar stop: event that ends all waiting, with Cancelled.
     """
@@ -37,7 +36,6 @@ class Retrier:
         self.stop = threading.Event()
         self._slots = threading.BoundedSemaphore(concurrency)
         self._timeout = timeout
-        self._quiet_until = 0.0
 
     def sleep(self, seconds):
         """Wait for some seconds; raise Cancelled if the work is to end."""
@@ -100,31 +98,24 @@ class Retrier:
 
     def _retrying_requests(self):
         return self._retrying(tenacity.retry_if_exception(_is_retriable),
-                              self._timeout, _BACKOFF)
+                              self._timeout, _wait)
 
     def _send(self, function, *args, **kwargs):
-        # Other threads may prolong it meanwhile.
-        while (pause := self._quiet_until - time.monotonic()) > 0:
-            self.sleep(pause)
-        try:
-            with self._slots:
-                self.sleep(0)
-                return function(*args, **kwargs)
-        except errors.CLOUD_ERRORS as exc:
-            if errors.status(exc) == 429:
-                self._quiet_until = max(
-                    self._quiet_until, time.monotonic() + _retry_after(exc))
-            raise
+        with self._slots:
+            self.sleep(0)
+            return function(*args, **kwargs)
 
 
 def _is_retriable(exc):
+    # openstacksdk's name, and keystoneauth's.
+    status = getattr(exc, 'status_code', getattr(exc, 'http_status', None))
     return isinstance(exc, _NO_RESPONSE) or (
-        isinstance(exc, errors.CLOUD_ERRORS)
-        and errors.status(exc) in _STATUS_CODES)
+        isinstance(exc, errors.CLOUD_ERRORS) and status in _STATUS_CODES)
 
 
-def _retry_after(exc):
-    """Return the seconds for which the cloud asks for no request."""
-    response = getattr(exc, 'response', None)
-    asked = 0 if response is None else answers.retry_after(response)
-    return min(60.0, asked or 1.0)
+def _wait(retry_state):
+    """Return the seconds to the next attempt, at least those asked for."""
+    # Older releases of tenacity pass the state by that name.
+    response = getattr(retry_state.outcome.exception(), 'response', None)
+    asked = 0.0 if response is None else answers.retry_after(response)
+    return max(min(60.0, asked), _BACKOFF(retry_state))

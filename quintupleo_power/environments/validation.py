@@ -135,7 +135,7 @@ class Validation:
                     self._mistake((*where, 'fixed_ip'), 'the DHCP server of '
                                   'the role of kind ironic gives the address '
                                   'that Neutron has for the NIC: keep it')
-                if role.kind == schema.IRONIC and _may_filter(nic, network):
+                if role.kind == schema.IRONIC and may_filter(nic, network):
                     self._mistake((*where, 'port_security'), 'Neutron lets '
                                   'no DHCP server through: it has to be false')
 
@@ -144,14 +144,10 @@ class Validation:
         if nic.address and nic.fixed_ip == 'release':
             self._mistake((*where, 'address'),
                           'with "fixed_ip: release" no NIC keeps it')
-        if (nic.address and network and network.existing is None
-                and not network.subnets):
-            self._mistake((*where, 'address'),
-                          f'network "{network.name}" has no subnets')
         if nic.mac and int(nic.mac[:2], 16) & 1:
             self._mistake((*where, 'mac'), f'{nic.mac} begins a '
                           'multicast address: the second digit has to be even')
-        if network and not _may_filter(nic, network):
+        if network and not may_filter(nic, network):
             for key, effect in (
                     ('allowed_address_pairs', 'any address may be used'),
                     ('security_groups', 'they do nothing')):
@@ -184,6 +180,9 @@ class Validation:
         """Check so many addresses; return the network, if the file has it."""
         network = self._require_network(wanted.network, (*where, 'network'))
         if wanted.address and network:
+            if network.existing is None and not network.subnets:
+                self._mistake((*where, 'address'),
+                              f'network "{network.name}" has no subnets')
             first = ipaddress.ip_address(wanted.address)
             for address in dict.fromkeys((first, first + max(0, count - 1))):
                 self._require_inside(address, network.subnets,
@@ -198,9 +197,13 @@ def provisioning_network(definition, ironic):
     return next(iter(names or [nic.network for nic in ironic.nics[-1:]]), None)
 
 
-def _may_filter(nic, network):
-    """Return whether Neutron may filter what a NIC sends."""
+def may_filter(nic, network, existing=None):
+    """Return whether Neutron may filter what a NIC sends.
+
+    :param existing: openstacksdk's network; None if it was not read yet.
+    """
     if nic.port_security is not None:
         return nic.port_security
-    # A network that exists was not read yet.
-    return network.existing is not None or network.port_security
+    if network.existing is None:
+        return network.port_security
+    return getattr(existing, 'is_port_security_enabled', None) is not False

@@ -102,15 +102,6 @@ class CloudInfo:
         self._compute.get('/servers', limit=1)
         return self._compute.clock_ahead
 
-    def rates(self) -> list[str]:
-        """Return limits of the compute API, such as 'GET * 120 per MINUTE'."""
-        limits = typed_json.Body(self._compute.get('/limits', 'limits'),
-                             'its limits', 'Nova')
-        return [f"{limit.get('verb', str)} {rate.get('uri', str)} "
-                f"{limit.get('value', int)} per {limit.get('unit', str)}"
-                for rate in limits.parts('rate') if rate.get('limit', list)
-                for limit in rate.parts('limit')]
-
     def require_images(self) -> None:
         """Raise unless the image service can be used."""
         self._image.get('/images', 'images', list, limit=1)

@@ -211,5 +211,5 @@ def print_removed(app, name, existed):
 
 def natural_order(name):
     """Return a sort key that puts compute-2 before compute-10."""
-    return [int(part) if part.isdigit() else part
-            for part in re.split('([0-9]+)', name)]
+    return [int(part) if part.isdecimal() else part
+            for part in re.split(r'(\d+)', name)]

@@ -91,7 +91,7 @@ def test_tenant(project):
     left = _not_passed(rows)
     assert code == 0 and set(left) <= MAY_WARN, left
     assert 'member' in rows['credentials']['Found']
-    assert rows['clean shutdown']['Result'] == 'pass'
+    assert rows['empty image bios']['Result'] == 'pass'
 
 
 def test_conductor(project):

@@ -180,7 +180,6 @@ class FakeHostCloud(fixtures.Fixture):
     :ivar requests: '<method> <path>' of each request since the last
         :meth:`forget_requests`, Keystone and version discovery included.
     :ivar limits: what Nova tells of quota, by Nova's names.
-    :ivar rates: what Nova tells of limited rates.
     :ivar network_quota: Neutron's quota, of which one each is used, by name;
         None if Neutron does not tell.
     :ivar image_usage: what Glance tells of quota.
@@ -210,7 +209,6 @@ class FakeHostCloud(fixtures.Fixture):
         self.neutron_ports = {}
         self.subnets = {}
         self.limits = {}
-        self.rates = []
         self.network_quota = {}
         self.image_usage = {}
         self.extensions = ['port-security', 'ip_allocation']
@@ -651,7 +649,7 @@ class FakeHostCloud(fixtures.Fixture):
                 'version': self.microversion, 'min_version': '2.1',
                 'links': [{'rel': 'self', 'href': f'{COMPUTE_URL}/'}]}}
         if path == ['limits']:
-            return {'limits': {'rate': self.rates, 'absolute': self.limits}}
+            return {'limits': {'rate': [], 'absolute': self.limits}}
         if path == ['flavors', 'detail']:
             return {'flavors': self.flavors}
         if path == ['servers', 'detail']:

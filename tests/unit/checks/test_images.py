@@ -43,7 +43,6 @@ class ImagesTestCase(base.WholeCloudTestCase):
         self.check('rescue image bios', 'fail', 'No image is named',
                    'build-ipxe-image')
         self.assert_row('empty image uefi', 'fail')
-        self.assert_row('clean shutdown', 'skipped', 'needs an empty image')
 
     def test_two_images_of_one_name(self):
         self.host.add_rescue_image('quintupleo-rescue-bios')
@@ -64,8 +63,8 @@ class ImagesTestCase(base.WholeCloudTestCase):
     def test_clean_shutdown(self):
         image = self.image('empty')
         del image['os_shutdown_timeout']
-        self.check('clean shutdown', 'warn', 'up to 60 s',
-                   'os_shutdown_timeout=0')
+        self.check('empty image bios', 'warn', 'up to 60 s',
+                   f'os_shutdown_timeout=0 {image["id"]}')
         image['os_shutdown_timeout'] = '300'
-        self.check('clean shutdown', 'fail', 'gives up after 300 s',
+        self.check('empty image bios', 'fail', 'gives up after 300 s',
                    'os_shutdown_timeout=0')

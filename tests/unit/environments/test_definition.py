@@ -129,15 +129,15 @@ class DefinitionTestCase(unittest.TestCase):
 
     def test_missing_key(self):
         self.assert_mistake('roles:\n  compute: {}',
-                            'line 2: roles.compute: "flavor" is missing')
+                            "line 2: roles.compute: 'flavor' is a required")
 
     def test_wrong_type(self):
         self.assert_mistake('roles:\n  compute: 3',
-                            'line 2: roles.compute: it has to be a mapping '
-                            'of keys, not 3')
+                            "line 2: roles.compute: 3 is not of type "
+                            "'object'")
 
     def test_empty_file(self):
-        self.assert_mistake('', 'line 1: the file: it has to be a mapping')
+        self.assert_mistake('', 'line 1: the file: None is not of type')
 
     def test_all_mistakes_are_told(self):
         found = self.mistakes('''\
@@ -146,10 +146,10 @@ class DefinitionTestCase(unittest.TestCase):
               two: {flavor: tiny, boot_mode: efi}
             ''')
         self.assertEqual(2, len(found))
-        self.assertIn('line 2: roles.one.count: -1 is out of range: it has '
-                      'to be at least 0', found[0])
-        self.assertIn("line 3: roles.two.boot_mode: 'efi' is not one of bios, "
-                      'uefi', found[1])
+        self.assertIn('line 2: roles.one.count: -1 is less than the minimum '
+                      'of 0', found[0])
+        self.assertIn("line 3: roles.two.boot_mode: 'efi' is not one of "
+                      "['bios', 'uefi']", found[1])
 
     def test_no_yaml(self):
         self.assert_mistake('roles: {\n', 'env.yaml, line 2: not YAML')
@@ -277,7 +277,7 @@ class DefinitionTestCase(unittest.TestCase):
         text = '''
             networks:
               one: {subnets: [{cidr: 192.0.2.0/24}]}
-              two: {}
+              two: {subnets: [{cidr: 192.0.2.0/24}]}
             roles:
               control: {flavor: tiny, nics: [{network: one}]}
             virtual_ips:
@@ -290,6 +290,19 @@ class DefinitionTestCase(unittest.TestCase):
                             'has no NIC on network "two"')
         self.assert_mistake(text % ('one', 'control', '198.51.100.9'),
                             '198.51.100.9 is not in 192.0.2.0/24')
+
+    def test_addresses_need_a_subnet(self):
+        self.assert_mistake("""\
+            networks: {one: {}}
+            roles: {a: {flavor: b, nics: [{network: one}]}}
+            virtual_ips: {api: {network: one, roles: [a], address: 192.0.2.9}}
+            """, 'line 3: virtual_ips.api.address: network "one" has no '
+            'subnets')
+        self.assert_mistake("""\
+            networks: {one: {}}
+            roles: {}
+            ports: {mine: {network: one, address: 192.0.2.9}}
+            """, 'line 3: ports.mine.address: network "one" has no subnets')
 
     def test_file_that_is_not_there(self):
         with self.assertRaisesRegex(errors.DefinitionError,

@@ -7,6 +7,7 @@ from unittest import mock
 
 from openstack import exceptions
 
+from quintupleo_power.osc import common
 from tests.unit.osc import base
 
 
@@ -67,6 +68,11 @@ class CommandsTestCase(base.CommandTestCase):
     def test_file_with_a_mistake(self):
         self.fail_with('CreateEnvironment', self.write(
             'wrong.yaml', 'rols: {}'), says='line 1')
+
+    def test_names_are_in_natural_order(self):
+        names = ['env-²', 'env-2', 'env-10', 'env-٣']
+        self.assertEqual(['env-2', 'env-٣', 'env-10', 'env-²'],
+                         sorted(names, key=common.natural_order))
 
     def test_numbers(self):
         for words in (['CreateEnvironment', self.path, '--concurrency', '0'],

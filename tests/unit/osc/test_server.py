@@ -41,7 +41,7 @@ class EnrollServersTestCase(unittest.TestCase):
         for patch in (
                 mock.patch('openstack.connect', autospec=True,
                            return_value=mock.Mock(baremetal=self.ironic)),
-                mock.patch.object(retry, '_BACKOFF', lambda state: 0)):
+                mock.patch.object(retry, '_BACKOFF', lambda retry_state: 0)):
             patch.start()
             self.addCleanup(patch.stop)
 
