@@ -48,6 +48,7 @@ class User:
         self.home = home
         self._tree = home / 'quintupleo_power'
         subprocess.run(['git', '-c', 'safe.directory=*', 'clone', '--quiet',
+                        '--no-hardlinks',
                         ironic.REPOSITORY, self._tree], check=True)
         folder = home / '.config' / 'openstack'
         folder.mkdir(parents=True)
