@@ -142,5 +142,21 @@ class Document:
                         f'is "{close[0]}" meant?' if close
                         else 'there are ' + ', '.join(known)))
             else:
-                self.mistake(where, str(error.cause or error.message))
+                self.mistake(where, _sentence(error))
         self.require_no_mistakes()
+
+
+_TYPES = {'string': 'text', 'object': 'a mapping of keys', 'array': 'a list',
+          'integer': 'a whole number', 'boolean': 'true or false'}
+
+
+def _sentence(error):
+    """Return what is wrong, in the words of those who write the file."""
+    wanted, value = error.validator_value, error.instance
+    if error.validator == 'type':
+        wanted = [wanted] if isinstance(wanted, str) else wanted
+        return ('it has to be ' + ' or '.join(_TYPES[each] for each in wanted)
+                + f', not {value!r}')
+    if error.validator == 'format':
+        return str(error.cause)
+    return error.message

@@ -133,11 +133,11 @@ class DefinitionTestCase(unittest.TestCase):
 
     def test_wrong_type(self):
         self.assert_mistake('roles:\n  compute: 3',
-                            "line 2: roles.compute: 3 is not of type "
-                            "'object'")
+                            'line 2: roles.compute: it has to be a mapping '
+                            'of keys, not 3')
 
     def test_empty_file(self):
-        self.assert_mistake('', 'line 1: the file: None is not of type')
+        self.assert_mistake('', 'line 1: the file: it has to be a mapping')
 
     def test_all_mistakes_are_told(self):
         found = self.mistakes('''\
