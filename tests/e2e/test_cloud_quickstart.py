@@ -82,6 +82,9 @@ class User:
 @pytest.mark.full
 def test_lab_of_a_user_without_root(cloud):
     connection = cloud.host_cloud.connection
+    # A project in which nothing was done yet.
+    for image in connection.image.images(owner=connection.current_project_id):
+        connection.image.delete_image(image)
     before = projects.holdings(connection)
     with tempfile.TemporaryDirectory(dir='/var/tmp') as folder:
         user = User(cloud, pathlib.Path(folder))
