@@ -252,7 +252,10 @@ class Nodes:
             config=openstack.config.OpenStackConfig(
                 config_files=[], load_envvars=False).get_one(
                     auth_type='none', auth={'endpoint': service.api_url},
-                    baremetal_endpoint_override=service.api_url))
+                    baremetal_endpoint_override=service.api_url,
+                    # On a busy machine Ironic closes connections that were
+                    # not used for a while as the next request is sent.
+                    baremetal_connect_retries=3))
         self._api = self.connection.baremetal
 
     def enroll(self, machine, server_id):
