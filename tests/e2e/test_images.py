@@ -102,8 +102,8 @@ def ramdisk_is_deployed_and_boots(lab, stage, name):
             'ramdisk': f'{images}/agent.ramdisk'})
     lab.nodes.provision(name, 'active', 'active', stage, 600)
     processes.wait_for(
-        # systemd's welcome, whose words have colours of their own.
-        lambda: 'Debian GNU/Linux' in lab.host_cloud.console_log(name),
+        lambda: 'Reached target agent.target' in (
+            lab.host_cloud.console_log(name)),
         300, f'{name} to show the system of the ramdisk')
     test_deployment.undeployed_node_is_available_without_cleaning(
         lab, stage, name)
