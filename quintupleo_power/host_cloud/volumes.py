@@ -69,18 +69,24 @@ class Volumes:
         return min(disks)[2] if disks else None
 
     def _read_shown(self, server):
-        """Return the volumes of a server that the host cloud shows."""
+        """Return the volumes of a server that the host cloud shows.
+
+        Where it refuses to show one these are none: it may be the one that
+        counts.
+        """
         shown = []
         for volume_id in server.volume_ids:
             try:
                 shown.append(self._read(volume_id))
             except (errors.CloudMisconfigured, errors.Forbidden,
-                    # Nova may attach volumes that the tenant does not see.
                     errors.NotFound) as exc:
                 LOG.debug('Volume %(volume)s of server %(server)s is not '
                           'shown: %(reason)s',
                           {'volume': volume_id, 'server': server.id,
                            'reason': exc})
+                # Nova may attach volumes that the tenant does not see.
+                if not isinstance(exc, errors.NotFound):
+                    return []
         return shown
 
     def _read(self, volume_id):

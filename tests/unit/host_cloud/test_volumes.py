@@ -186,6 +186,17 @@ class NotShownTestCase(VolumesTestCase):
             self.assertIs(True, self.read(self.on_volumes).network_first)
             self.assert_boots(self.on_volumes)
 
+    def test_another_volume_does_not_speak_for_one_that_is_refused(self):
+        first, second = (
+            self.host_cloud.add_volume(self.host_cloud.add_image(name, **more))
+            for name, more in (('network-first', NETWORK_FIRST),
+                               ('data', {})))
+        server = self.host_cloud.add_server(
+            name='two', image=None, volumes=(first, second))
+        self.host_cloud.fail('GET', f'/volumes/{first["id"]}', 403)
+        self.assertIsNone(self.watch(server).network_first)
+        self.assertIs(True, self.read(server).network_first)
+
     def test_image_that_was_not_shared_for_a_moment(self):
         self.host_cloud.fail('GET', '/images/', 404)
         self.assertFalse(self.watch(self.on_image).network_first)
