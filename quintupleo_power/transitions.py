@@ -173,7 +173,7 @@ def _row(on_disk, on_pxe, off, reboot_disk, soft_reboot_disk=None,
          first=_NOTHING):
     """Return a row, the rest of which follows from some of its columns.
 
-    Nova's stop shuts a guest down: there is no other one for a soft request.
+    Nova's stop shuts the guest down, so that it serves a soft power off, too.
 
     :param first: what leads to where Nova rescues, stops and rebuilds.
     """

@@ -4,18 +4,14 @@
 import functools
 from typing import Any
 
-from oslo_config import cfg
-
 from quintupleo_power.checks import access
 from quintupleo_power.checks import conductor
 from quintupleo_power.checks import results
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 RESCUE, EMPTY = 'rescue image', 'empty image'
 BOOT_MODES = (images.BIOS, images.UEFI)
 
@@ -45,7 +41,7 @@ def _both(project, purpose, facts):
     for mode in BOOT_MODES:
         option = f'{purpose.replace(" ", "_")}_{mode}'
         try:
-            found[mode] = project.image(CONF[GROUP][option])
+            found[mode] = project.image(CONF.quintupleo[option])
         except (errors.NotFound, errors.NotUnique) as exc:
             found[mode] = exc
     return found
@@ -88,7 +84,7 @@ def _judge_empty(mode, found):
     seconds = shutdown(image.get('os_shutdown_timeout'))
     if not seconds:
         return results.passed(_title(image))
-    timeout = CONF[GROUP].action_timeout
+    timeout = CONF.quintupleo.action_timeout
     judge = results.warned if seconds < timeout else results.failed
     return judge(
         f'with {_title(image)} a power off, and a network boot of a running '

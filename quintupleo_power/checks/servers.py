@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether Ironic can use a server as a node."""
 
-from oslo_config import cfg
-
 from quintupleo_power.checks import access
 from quintupleo_power.checks import images
 from quintupleo_power.checks import quotas
 from quintupleo_power.checks import results
-from quintupleo_power import conf as quintupleo_conf
+from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import consoles
@@ -15,9 +13,6 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images as host_images
 from quintupleo_power.host_cloud import ports as host_ports
 from quintupleo_power import transitions
-
-CONF = cfg.CONF
-GROUP = quintupleo_conf.GROUP
 
 _ANOTHER_PORT = ('make a port with --mac-address 52:54:00:... and '
                  '--disable-port-security, and give the server that one')
@@ -77,7 +72,7 @@ def _judge_network_boot(host, server):
     if obstacle:
         return results.failed(*map(str.strip, obstacle.split(':', 1)))
     boot_mode = host.capabilities.boot_mode(server)
-    image = host.images.find_rescue_image(CONF[GROUP][
+    image = host.images.find_rescue_image(CONF.quintupleo[
         f'rescue_image_{boot_mode or host_images.BIOS}'])
     if boot_mode is None:
         return results.warned(

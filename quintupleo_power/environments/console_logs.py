@@ -8,7 +8,6 @@ import re
 
 from openstack import exceptions
 
-from quintupleo_power.environments import errors
 from quintupleo_power.environments import task_graph
 
 # Seconds between two reads of a console that is followed.
@@ -60,25 +59,20 @@ class ConsoleLogs:
     def save(self, folder):
         """Write a console log, and a file with state and actions, of each.
 
-        :raises: EnvironmentsError if the folder cannot be written to.
+        :raises: OSError if the folder cannot be written to.
         """
         folder = pathlib.Path(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, text in self._map(self._console_log):
-                # JSON may have halves of characters.
-                (folder / f'{name}.log').write_bytes(
-                    text.encode(errors='backslashreplace'))
-            for name, actions in self._map(self._actions):
-                server = self._servers[name]
-                (folder / f'{name}.json').write_text(json.dumps({
-                    'server': {attribute: getattr(server, attribute)
-                               for attribute in _ATTRIBUTES},
-                    'actions': actions}, indent=2) + '\n')
-        except OSError as exc:
-            raise errors.EnvironmentsError(
-                f'{exc.filename or folder} cannot be written: '
-                f'{exc.strerror}')
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in self._map(self._console_log):
+            # JSON may have halves of characters.
+            (folder / f'{name}.log').write_bytes(
+                text.encode(errors='backslashreplace'))
+        for name, actions in self._map(self._actions):
+            server = self._servers[name]
+            (folder / f'{name}.json').write_text(json.dumps({
+                'server': {attribute: getattr(server, attribute)
+                           for attribute in _ATTRIBUTES},
+                'actions': actions}, indent=2) + '\n')
 
     def _map(self, function):
         """Return (name, what a function returns) of each server."""

@@ -26,9 +26,9 @@ _SERIAL_LENGTH = 20
 Outcome = collections.namedtuple('Outcome', 'name id server outcome')
 
 
-# What there is of an environment, for an Ironic: the servers that are built
-# and have all their ports, in the format of "openstack baremetal create", and
-# a dict of their fixed IPv4 addresses by MAC address.
+# The servers of an environment that are built and have all their ports, in the
+# format of "openstack baremetal create", and a dict of their fixed IPv4
+# addresses by MAC address.
 Described = collections.namedtuple('Described', 'nodes addresses')
 
 

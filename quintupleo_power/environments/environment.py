@@ -160,6 +160,9 @@ class Environments:
                 f'Environment "{name}" has no server of kind ironic: its file '
                 'has no such role, or "openstack quintupleo environment '
                 'create" has to go on')
+        return self._access(ironic)
+
+    def _access(self, ironic):
         return self._retrier.call(images.download, self._connection,
                                   ownership.access_id(ironic.body))
 
@@ -222,21 +225,30 @@ class Environments:
 
     def console_logs(self, name):
         """Return the :class:`console_logs.ConsoleLogs` of the servers."""
+        return self._console_logs(self.get(name))
+
+    def _console_logs(self, found):
         return console_logs.ConsoleLogs(self._inventory, {
-            ownership.name(name, each.key): each.body
-            for each in self.get(name).all(plan.SERVER)})
+            ownership.name(found.name, each.key): each.body
+            for each in found.all(plan.SERVER)})
 
     def save_logs(self, name, folder):
         """Write the console logs of the servers, and more, into a folder.
 
         See :meth:`console_logs.ConsoleLogs.save` and :func:`ironic_logs.save`.
+
+        :raises: EnvironmentsError if the folder cannot be written to.
         """
-        self.console_logs(name).save(folder)
-        ironic = self.get(name).ironic
-        if ironic:
-            ironic_logs.save(self.access(name),
-                             ownership.name(name, ironic.key), folder,
-                             self._progress)
+        found = self.get(name)
+        try:
+            self._console_logs(found).save(folder)
+            if found.ironic:
+                ironic_logs.save(self._access(found.ironic),
+                                 ownership.name(name, found.ironic.key),
+                                 folder, self._progress)
+        except OSError as exc:
+            raise errors.EnvironmentsError(
+                f'{exc.filename or folder} cannot be written: {exc.strerror}')
 
     def describe_nodes(self, name, host_cloud=None):
         """Return the nodes of :meth:`describe`, which has to be complete."""

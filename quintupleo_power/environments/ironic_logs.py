@@ -9,6 +9,8 @@ from keystoneauth1 import exceptions
 from keystoneauth1 import http_basic
 from keystoneauth1 import session
 
+from quintupleo_power.host_cloud import errors as host_errors
+
 # The first with the history of nodes; it is that of Ironic 20.0.
 _HEADERS = {'X-OpenStack-Ironic-API-Version': '1.78'}
 # What a node is given by users may be secret, and is left out.
@@ -43,7 +45,8 @@ def save(access, server_name, folder, progress):
             write('ironic.log', api.get(access['url'] + '/ironic.log').content)
             write('nodes.json', json.dumps(_nodes(api, access['url']),
                                            indent=2).encode())
-        except exceptions.ClientException as exc:
+        except (exceptions.ClientException,
+                *host_errors.UNEXPECTED_FORM) as exc:
             progress.note(f'The Ironic at {access["url"]} did not give all '
                           f'of its log and of its nodes: {exc}')
 

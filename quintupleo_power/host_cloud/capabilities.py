@@ -3,7 +3,6 @@
 
 import dataclasses
 
-
 from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors

@@ -6,7 +6,6 @@ import contextlib
 import threading
 import time
 
-
 from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import cache

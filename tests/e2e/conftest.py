@@ -38,6 +38,18 @@ def lab(users_own):
         yield everything
 
 
+@pytest.fixture(scope='module')
+def public_cloud(users_own):
+    """Yield a cloud with floating IPs, whose APIs guests reach.
+
+    A module that uses it has a cloud of its own.
+    """
+    with quickstart.for_tests(
+            progress.Progress('public cloud'), machines=(), layer3=True,
+            images=['conductor image']) as everything:
+        yield everything
+
+
 @pytest.fixture(scope='session')
 def lives(lab, request):
     """The lives of the machines whose tests were chosen, from now on.

@@ -16,8 +16,6 @@ import yaml
 from onebox import cloud_quickstart
 from onebox import images
 from onebox import ironic
-from onebox import progress
-from onebox import quickstart
 from tests import projects
 
 # What conftest.py goes by: two clouds cannot be up at a time.
@@ -30,15 +28,6 @@ PATIENCE = 1800
 # What it takes of the cache.
 BUILT = ('iPXE rescue image', 'EFI boot loader', 'agent ramdisk',
          'Debian disk image', 'conductor image')
-
-
-@pytest.fixture(scope='module')
-def cloud(users_own):
-    """Have a cloud with floating IPs, whose APIs guests reach."""
-    with quickstart.for_tests(
-            progress.Progress('cloud'), machines=(), layer3=True,
-            images=['conductor image']) as everything:
-        yield everything
 
 
 class User:
@@ -80,14 +69,14 @@ class User:
 
 
 @pytest.mark.full
-def test_lab_of_a_user_without_root(cloud):
-    connection = cloud.host_cloud.connection
+def test_lab_of_a_user_without_root(public_cloud):
+    connection = public_cloud.host_cloud.connection
     # A project in which nothing was done yet.
     for image in connection.image.images(owner=connection.current_project_id):
         connection.image.delete_image(image)
     before = projects.holdings(connection)
     with tempfile.TemporaryDirectory(dir='/var/tmp') as folder:
-        user = User(cloud, pathlib.Path(folder))
+        user = User(public_cloud, pathlib.Path(folder))
         said = user.run()
         print(said)
         assert 'firmware BIOS' in said

@@ -20,7 +20,6 @@ from sushy import auth as sushy_auth
 
 from onebox import ironic
 from onebox import processes
-from onebox import progress
 from onebox import quickstart
 from onebox import system
 from tests import projects
@@ -63,15 +62,6 @@ PORTS = (6385, 8000)
 ANSIBLE = 'ansible==12.*'
 UP_LINE = quickstart.UP_LINE
 SCRIPT = ironic.REPOSITORY / 'doc/source/user/ci/test-on-baremetal'
-
-
-@pytest.fixture(scope='module')
-def cloud(users_own):
-    """Have a cloud with floating IPs, whose APIs guests reach."""
-    with quickstart.for_tests(
-            progress.Progress('lab'), machines=(), layer3=True,
-            images=['conductor image']) as everything:
-        yield everything
 
 
 class Lab:
@@ -136,10 +126,11 @@ class Lab:
 
 
 @pytest.fixture(scope='module')
-def lab(cloud, tmp_path_factory):
+def lab(public_cloud, tmp_path_factory):
     """The lab with what its user has made before."""
-    lab = Lab(cloud, tmp_path_factory.mktemp('lab'))
-    client, images = cloud.host_cloud.client, cloud.images
+    lab = Lab(public_cloud, tmp_path_factory.mktemp('lab'))
+    client = public_cloud.host_cloud.client
+    images = public_cloud.images
     client('quintupleo', 'image', 'create', '--iso', images.rescue,
            '--conductor-image', images.conductor)
     client('image', 'create', DISK, '--file', images.disk, '--disk-format',

@@ -66,12 +66,14 @@ become_root() {
     local status=0
 
     (( EUID == 0 )) && return
+    unshare --map-root-user true 2>/dev/null ||
+        die "must be run as root: this machine does not permit user" \
+            "namespaces."
     open_work_folder fakeroot "$CACHE_DIR"
     need_packages mmdebstrap debian-archive-keyring
     fetch_fakeroot
     export QUINTUPLEO_CACHE_DIR=$CACHE_DIR
-    # The kernel refuses owners that are not mapped with another error than
-    # the one that fakeroot passes over.
+    # To chown to a user that is not mapped is EINVAL; fakeroot knows EPERM.
     export FAKEROOTDONTTRYCHOWN=1
     export LIBFAKEROOT=$WORK/debian$LIBFAKEROOT_DIR/libfakeroot-sysv.so
     # shellcheck disable=SC2016  # all of it is for that shell
@@ -89,8 +91,6 @@ become_root() {
 fetch_fakeroot() {
     local sources
 
-    unshare --map-root-user true || die "must be run as root: this machine" \
-        "does not permit user namespaces."
     mapfile -t sources < <(debian_sources "$DEBIAN_RELEASE")
     mmdebstrap --quiet --mode=chrootless --variant=extract \
         --include=fakeroot "$DEBIAN_RELEASE" "$WORK/debian" \
@@ -133,7 +133,7 @@ need_packages() {
 # Fetches packages, with what they need and this machine lacks, and unpacks
 # them for this script alone.
 unpack_packages() {
-    local archives=$WORK/archives archive
+    local archives=$WORK/archives archive libraries
 
     say "fetching $*"
     mkdir -p "$archives/partial" "$WORK/packages"
@@ -146,8 +146,8 @@ unpack_packages() {
         dpkg-deb --extract "$archive" "$WORK/packages"
     done
     PATH=$WORK/packages/usr/bin:$WORK/packages/usr/sbin:$PATH
-    LD_LIBRARY_PATH=$WORK/packages/usr/lib/x86_64-linux-gnu:${LD_LIBRARY_PATH:-}
-    export LD_LIBRARY_PATH
+    libraries=$WORK/packages/usr/lib/x86_64-linux-gnu
+    export LD_LIBRARY_PATH=$libraries:${LD_LIBRARY_PATH:-}
 }
 
 # Prints the path of a package's file, installed or unpacked.
@@ -233,7 +233,7 @@ run_isolated() {
     }
 }
 
-# Sets MMDEBSTRAP to what installs Debian.
+# Sets MMDEBSTRAP to the command that installs Debian, with its first options.
 choose_mmdebstrap() {
     MMDEBSTRAP=(
         mmdebstrap
@@ -242,7 +242,7 @@ choose_mmdebstrap() {
     )
     # shellcheck disable=SC2016  # the variable is for the hook's shell
     is_true_root || MMDEBSTRAP+=(
-        # A device that fakeroot made is a file.
+        # fakeroot makes plain files of device nodes: use this machine's.
         --skip=chroot/mount/dev
         --setup-hook="mkdir -p \"\$1$LIBFAKEROOT_DIR\" &&
             cp \"\$LIBFAKEROOT\" \"\$1$LIBFAKEROOT_DIR\""

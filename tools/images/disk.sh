@@ -118,8 +118,8 @@ make_grub() {
 search.fs_uuid $ROOT_UUID root
 configfile (\$root)/boot/grub/grub.cfg
 EOF
-    grub-mkimage -O "$platform" -d "$(file_of "/usr/lib/grub/$platform")" -p /boot/grub -c "$WORK/grub-start.cfg" \
-        "${GRUB_MODULES[@]}" "$@" ||
+    grub-mkimage -O "$platform" -d "$(file_of "/usr/lib/grub/$platform")" \
+        -p /boot/grub -c "$WORK/grub-start.cfg" "${GRUB_MODULES[@]}" "$@" ||
         die "grub-mkimage could not make GRUB for $platform."
 }
 

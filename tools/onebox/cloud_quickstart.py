@@ -54,20 +54,19 @@ class CloudQuickstart:
         self._install()
         # The check judges servers by its small images.
         with self._shown.stage('Rescue image') as stage:
-            self._upload(stage, RESCUE, 'quintupleo-rescue-bios',
+            self._upload(stage, [RESCUE], 'quintupleo-rescue-bios',
                          'quintupleo', 'image', 'create', '--iso',
                          self._images.rescue)
         with self._shown.stage('The cloud, checked'):
             self._show('quintupleo', 'check')
         with self._shown.stage('Images') as stage:
-            # Its command goes through the other images, too.
-            self._images.build(RESCUE)
-            self._upload(stage, 'conductor image', 'quintupleo-conductor',
+            self._upload(stage, [RESCUE, 'conductor image'],
+                         'quintupleo-conductor',
                          'quintupleo', 'image', 'create', '--iso',
                          self._images.rescue, '--conductor-image',
                          self._images.conductor)
             # Private, as Ironic takes no shared one.
-            self._upload(stage, 'Debian disk image', DISK_IMAGE,
+            self._upload(stage, ['Debian disk image'], DISK_IMAGE,
                          'image', 'create', DISK_IMAGE, '--file',
                          self._images.disk, '--disk-format', 'raw',
                          '--container-format', 'bare', '--private')
@@ -121,20 +120,21 @@ class CloudQuickstart:
                 f'"openstack --os-cloud {self.cloud} {" ".join(words)}" '
                 'failed; see what it says above.')
 
-    def _upload(self, stage, title, name, *words):
-        """Have an image in the project, built only where it lacks it.
+    def _upload(self, stage, titles, name, *words):
+        """Build and upload an image, unless the project has it.
 
-        :param title: a key of :data:`images.BUILDERS`.
+        :param titles: keys of :data:`images.BUILDERS` that the command needs.
         :param name: name of the image, or of one that is uploaded with it.
         :param words: command that uploads it.
         """
         if name in {each['Name'] for each in self._read(
                 'image', 'list', '--private')}:
             return
-        stage.waiting(f'{title}: built')
-        self._images.build(title)
-        stage.waiting(f'{title}: uploaded')
-        with stage.step(title):
+        for title in titles:
+            stage.waiting(f'{title}: built')
+            self._images.build(title)
+        stage.waiting(f'{titles[-1]}: uploaded')
+        with stage.step(titles[-1]):
             self._run(*words)
 
     def _create(self):

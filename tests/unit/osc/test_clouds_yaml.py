@@ -185,6 +185,14 @@ class LogsOfIronicTestCase(LabCommandTestCase):
             self.assertTrue(request.headers['Authorization'])
         self.assertNotIn('driver_info', self.api.request_history[1].url)
 
+    def test_nodes_that_are_no_json(self):
+        self.api.get(f'{self.url}/ironic.log', text='a line\n')
+        self.api.get(f'{self.url}/v1/nodes', text='<html>')
+        names = self.save()
+        self.assertIn('env-undercloud-0.ironic.log', names)
+        self.assertNotIn('env-undercloud-0.nodes.json', names)
+        self.assertIn('did not give all', self.err)
+
     def test_ironic_that_does_not_answer(self):
         self.api.get(f'{self.url}/ironic.log',
                      exc=exceptions.ConnectTimeout)
