@@ -113,13 +113,18 @@ class Deployment:
         with progress.Progress('test').stage('Ironic') as stage:
             self.ironic.start(stage, api_only=True)
 
-    def server(self, boot_mode='bios', name=None):
-        """Make a server that is ACTIVE."""
+    def server(self, boot_mode='bios', name=None, disks='image'):
+        """Make a server that is ACTIVE.
+
+        :param disks: what it has, a key of lab.DISKS.
+        """
         compute = self.cloud.compute
+        purpose, make = lab.DISKS[disks]
         server = compute.create_server(
             name=name or f'test-{uuid.uuid4()}',
-            image_id=self.cloud.image.find_image(
-                f'quintupleo-empty-{boot_mode}', ignore_missing=False).id,
+            **make(self.cloud.image.find_image(
+                f'quintupleo-{purpose}-{boot_mode}',
+                ignore_missing=False).id),
             flavor_id=compute.find_flavor('tiny', ignore_missing=False).id,
             networks='none')
         return self.host_cloud.wait_for_server(server)

@@ -49,7 +49,7 @@ POLL_INTERVAL = 0.3
 # A cloud that is known has these behind it, so that they are reached only
 # when the driver has forgotten the cloud.
 COLD = {'identity versions', 'token', 'compute versions', 'image versions',
-        'image'}
+        'image', 'volume versions', 'volume'}
 
 # How Ironic may not be told of a fault: the request is not over.
 NEVER_ENDS = 'away for good'
@@ -175,7 +175,10 @@ class Machine:
 
     :param neighbour: a machine whose proxy and credentials it shares; without
         one it has its own.
+    :ivar sequences: dict of each :class:`Sequence` that it can go through.
     """
+
+    sequences = SEQUENCES
 
     def __init__(self, deployment, name, neighbour=None):
         self._compute = deployment.cloud.compute
@@ -187,8 +190,11 @@ class Machine:
         self._has_own_proxy = neighbour is None
         self.proxy = neighbour.proxy if neighbour else fault_proxy.FaultProxy(
             _upstreams(deployment.cloud), PATIENCE)
-        self.server = deployment.server(name=name).id
+        self.server = self._create(deployment, name)
         self.node = None
+
+    def _create(self, deployment, name):
+        return deployment.server(name=name).id
 
     def close(self):
         if self._has_own_proxy:
@@ -341,7 +347,7 @@ class Machine:
 
     def run(self, case):
         """Run one case and judge it."""
-        sequence = SEQUENCES[case.sequence]
+        sequence = self.sequences[case.sequence]
         self.bring(sequence.start)
         self.wish(sequence.device)
         self.forget_failure()
@@ -434,10 +440,12 @@ def driver_factory_defaults():
 def _upstreams(cloud):
     """Scheme, host and port of each service, as the catalog has them."""
     found = {}
-    for service in ('identity', 'compute', 'image', 'network'):
+    for service in ('identity', 'compute', 'image', 'network',
+                    'block-storage'):
         url = cloud.session.get_endpoint(service_type=service,
                                          interface='public')
-        found[service] = '/'.join(url.split('/')[:3])
+        if url:
+            found[service] = '/'.join(url.split('/')[:3])
     return found
 
 
@@ -473,9 +481,10 @@ def conductor(folder):
 
 
 @contextlib.contextmanager
-def machines(deployment, folder, count, together=False):
+def machines(deployment, folder, count, together=False, make=Machine):
     """Make machines behind proxies.
 
+    :param make: function that makes a :class:`Machine`, as the class does.
     :param together: whether all share one proxy and its credentials.
     """
     original = yaml.safe_load(
@@ -485,7 +494,7 @@ def machines(deployment, folder, count, together=False):
     files = sdk_config.loader.CONFIG_FILES
     try:
         for number in range(count):
-            made.append(Machine(
+            made.append(make(
                 deployment, f'faults-{uuid.uuid4().hex[:6]}-{number}',
                 made[0] if together and made else None))
         path.write_text(yaml.safe_dump({'clouds': {
@@ -551,7 +560,8 @@ class Campaign:
         self._lock = threading.Lock()
         self._waiting = collections.defaultdict(list)
         for case in cases:
-            self._waiting[SEQUENCES[case.sequence].start].append(case)
+            start = machines[0].sequences[case.sequence].start
+            self._waiting[start].append(case)
         self.outcomes = []
 
     def _next(self, machine):
@@ -599,7 +609,8 @@ class Campaign:
 def steps_of_all(machines):
     """Which steps each sequence has, found by running it once unharmed."""
     names = queue.SimpleQueue()
-    for name in SEQUENCES:
+    sequences = machines[0].sequences
+    for name in sequences:
         names.put(name)
 
     def work(machine):
@@ -607,7 +618,7 @@ def steps_of_all(machines):
         with contextlib.suppress(queue.Empty):
             while True:
                 name = names.get_nowait()
-                found[name] = machine.steps(SEQUENCES[name])
+                found[name] = machine.steps(sequences[name])
         return found
 
     with futures.ThreadPoolExecutor(len(machines)) as pool:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proxy between the driver and a real host cloud that does harm on request.
 
-It listens in front of Keystone, Nova, Glance and Neutron, passes on what it
-gets and puts its own addresses into the catalog and the version documents on
-their way back, so that whoever logs in through it stays with it. A fault is
-injected at the n-th request of a kind. Nothing of the driver is replaced or
-patched.
+It listens in front of Keystone, Nova, Glance, Neutron and, where the cloud has
+it, Cinder, passes on what it gets and puts its own addresses into the catalog
+and the version documents on their way back, so that a client stays with it. A
+fault is injected at the n-th request of a kind. Nothing of the driver is
+replaced or patched.
 """
 
 import dataclasses
@@ -43,6 +43,8 @@ STEPS = {
     'interfaces': ('compute', 'GET', r'/os-interface$'),
     'attachment': ('compute', 'POST', r'/os-interface$'),
     'detachment': ('compute', 'DELETE', r'/os-interface/.+$'),
+    'volume versions': ('block-storage', 'GET', r'^/(v3/?)?$'),
+    'volume': ('block-storage', 'GET', r'/volumes/[^/]+$'),
 }
 
 _HOP_BY_HOP = {'connection', 'keep-alive', 'proxy-authenticate',
@@ -358,8 +360,8 @@ class FaultProxy:
         """Listen.
 
         :param upstreams: dict from 'identity', 'compute', 'image', 'network'
-            to the scheme, host and port that the catalog has for the
-            service.
+            and 'block-storage' to the scheme, host and port that the catalog
+            has for the service.
         :param patience: seconds after which the driver gives a request up.
         """
         self.upstreams = upstreams

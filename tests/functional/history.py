@@ -353,6 +353,9 @@ class Nemesis(threading.Thread):
         super().__init__(daemon=True)
         self.injected = 0
         self._proxy = proxy
+        self._steps = [name for name, (service, _, _)
+                       in fault_proxy.STEPS.items()
+                       if service in proxy.upstreams]
         self._random = random.Random(seed)
         self._over = threading.Event()
 
@@ -366,7 +369,7 @@ class Nemesis(threading.Thread):
             else:
                 self._proxy.inject(
                     self._random.choice(list(fault_proxy.FAULTS)),
-                    self._random.choice(list(fault_proxy.STEPS)),
+                    self._random.choice(self._steps),
                     times=self._random.choice((1, 1, 2, 5)))
             end = time.monotonic() + NEMESIS_PATIENCE
             while not self._proxy.injected and time.monotonic() < end:

@@ -231,7 +231,8 @@ class Tests:
             run(None, self._lane)
         else:
             # In a namespace nothing can be fetched.
-            self._minicloud(self._lane, 'install', *self._kind_of_cloud())
+            self._minicloud(self._lane, 'install',
+                            *self._kind_of_cloud(self._lane))
             self._two_at_once('functional', functools.partial(run, 1), second)
 
     def _prepared(self):
@@ -411,7 +412,7 @@ class Tests:
             # A run was interrupted here: none of it is to be met again.
             self._minicloud(lane, 'down')
         try:
-            self._minicloud(lane, 'up', *self._kind_of_cloud())
+            self._minicloud(lane, 'up', *self._kind_of_cloud(lane))
             yield settings.Settings(lane.state)
         except system.Error:
             _print_trouble(settings.Settings(lane.state), lane.output)
@@ -419,8 +420,12 @@ class Tests:
         finally:
             self._minicloud(lane, 'down')
 
-    def _kind_of_cloud(self):
-        return '--hypervisor', 'fake', '--nova', self._choice.nova
+    def _kind_of_cloud(self, lane):
+        # Volumes take longer to come up, and only tests of a full run, none
+        # of them in the second half, have any.
+        volumes = (['--volumes']
+                   if self._choice.full and lane.state == self.state else [])
+        return '--hypervisor', 'fake', '--nova', self._choice.nova, *volumes
 
     def _minicloud(self, lane, *words):
         title = f'minicloud {words[0]}'
