@@ -126,7 +126,7 @@ def find_in(node: objects.Node, host: cloud.HostCloud,
     """Return what a reading of a server shows that is not as Ironic left it.
 
     :raises: ServerError or CloudUnreachable if the host cloud cannot be asked
-        what the server was rebuilt from.
+        now what was done with the server.
     """
     kept = _get(node)
     if kept is None:
@@ -174,6 +174,9 @@ def _read_actions(host, kept, server):
         try:
             rows = instance_actions.after(
                 host.compute, server, kept.request_id, kept.updated)
+        except errors.PASSING:
+            # What nothing explains now may be explained a moment later.
+            raise
         except errors.HostCloudError as exc:
             LOG.debug('The host cloud does not say what was done with server '
                       '%(server)s: %(reason)s',

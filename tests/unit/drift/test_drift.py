@@ -332,6 +332,16 @@ class WatchTestCase(base.DriverTestCase):
         self.host_cloud.fail('GET', 'os-instance-actions', 403, times=99)
         self.says('was launched again', 'does not say why')
 
+    def test_record_that_cannot_be_read_now(self):
+        self.host_cloud.change_behind(self.server, 'rebuild')
+        self.host_cloud.fail('GET', 'os-instance-actions', 503, times=99)
+        self.sync()
+        self.assertFalse(any('was launched again' in event
+                             for event in self.history()))
+        self.host_cloud.stop_failing()
+        self.later()
+        self.says('was rebuilt at', health='Critical')
+
     def test_resized(self):
         self.host_cloud.change_behind(self.server, 'resize', flavor='large')
         self.says("from flavor 'tiny' to 'large'", 'inspect the node again')
