@@ -48,7 +48,7 @@ class Volumes:
             properties = [
                 volume.find('volume_image_metadata', dict) for volume in shown
                 # "true" and "false" in Cinder's API.
-                if str(volume.find('bootable', object)).lower() == 'true']
+                if str(volume.get('bootable', str, bool)).lower() == 'true']
             found = next(filter(None, properties), {})
             if not found and len(shown) < len(server.volume_ids):
                 self._missing.put(server.volume_ids, True)
@@ -100,7 +100,10 @@ class Volumes:
             self._catalog_at = now
             self._volume.sign_in()
             found = self._volume.get(path, 'volume')
-        return typed_json.Body(found, 'a volume', 'Cinder')
+        body = typed_json.Body(found, 'a volume', 'Cinder')
+        if (its_id := body.get('id', str)) != volume_id:
+            raise body.wrong(f'it is volume {its_id} and not {volume_id}')
+        return body
 
 
 def _device(volume, server_id):

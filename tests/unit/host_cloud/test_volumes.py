@@ -9,6 +9,7 @@ from ironic.conductor import utils as conductor_utils
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
+from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import volumes
 from tests.unit import base
@@ -196,6 +197,20 @@ class NotShownTestCase(VolumesTestCase):
         self.host_cloud.fail('GET', f'/volumes/{first["id"]}', 403)
         self.assertIsNone(self.watch(server).network_first)
         self.assertIs(True, self.read(server).network_first)
+
+    def test_answer_of_a_wrong_form_is_not_believed(self):
+        first, second = self.on_volumes.volumes
+        for answer in ({**first, 'bootable': ['true']},
+                       {**first, 'id': [first['id']]}, second,
+                       {'id': first['id']}):
+            with self.subTest(answer=answer):
+                self.forget_clouds()
+                self.host_cloud.fail('GET', f'/volumes/{first["id"]}',
+                                     {'volume': answer}, times=9)
+                self.assertRaises(errors.ServerError, self.read,
+                                  self.on_volumes)
+                self.host_cloud.stop_failing()
+                self.assert_boots(self.on_volumes)
 
     def test_image_that_was_not_shared_for_a_moment(self):
         self.host_cloud.fail('GET', '/images/', 404)
