@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the file of an environment; each mistake is reported with its line."""
+"""What the file of an environment defines, in one form that is compared."""
 
 import dataclasses
 import pathlib
@@ -7,10 +7,10 @@ import types
 
 import yaml
 
-from quintupleo_power.environments import document
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import schema
 from quintupleo_power.environments import validation
+from quintupleo_power.environments import yaml_document
 
 # Neutron's own begins with fa:, which agents of newer releases pass over.
 MAC_PREFIX = '52:54:00'
@@ -55,7 +55,7 @@ def parse(text, path='environment', user_data=None, folder=None):
     :param user_data: dict of the content of files with user data by path;
         None to read them from the folder.
     """
-    source = document.Document(text, path)
+    source = yaml_document.Document(text, path)
     source.check_schema(schema.FILE, schema.FORMATS)
     if user_data is None:
         user_data = _user_data(source, folder)

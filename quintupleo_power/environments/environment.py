@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole environments: created, scaled, deleted, enrolled and snapshotted."""
+"""Operations on environments: create, scale, delete, enroll, snapshot."""
 
 import collections
 import dataclasses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes resources of environments in the order that clouds require."""
+"""Removes resources that were found, in the order that clouds require."""
 
 import collections
 import contextlib

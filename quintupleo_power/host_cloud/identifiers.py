@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One spelling of UUIDs and of addresses, in which they are compared."""
+"""One spelling of the UUIDs and addresses of nodes and of answers."""
 
 import ipaddress
 import uuid

@@ -72,7 +72,10 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
                 task, deploy_utils.get_image_instance_info(task.node))
 
     def validate_rescue(self, task):
-        """Check that there is what an ISO for Ironic's rescue is made of."""
+        """Check that there is what an ISO for Ironic's rescue is made of.
+
+        The power interface checks that Nova can boot the server from it.
+        """
         self._validate(task, 'rescue')
 
     def validate_inspection(self, task):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The power interface: Ironic's requests become Nova server actions."""
+"""The power interface, and whether a server can be used or booted by PXE."""
 
 from ironic.common import exception
 from ironic.common import states

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that runs on one machine; standard library only, but for lab."""
+"""The code of the commands in tools; standard library only, but for lab."""

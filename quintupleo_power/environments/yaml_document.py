@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A YAML file whose mistakes are reported with their lines."""
+"""The text of a YAML file: its bounds, and the lines of its mistakes."""
 
 import contextlib
 import difflib
