@@ -24,9 +24,9 @@ from quintupleo_power.host_cloud import volumes
 # away for a while must not be asked for a token by each read of each node.
 UNREACHABLE_AGE = 60.0
 
-# Seconds for which one failure speaks for all nodes of the credentials. Only
-# one that took long does, refused credentials, or an answer that was too
-# large: others may be asked again.
+# Seconds for which one failure speaks for all nodes: one that took long for
+# those of the cloud, refused credentials or an answer that was too large for
+# those of the credentials. Others may be asked again.
 FAILURE_AGE = 30.0
 LONG = 3.0
 # A reader waits for others to end: for so many seconds at least, or so many
@@ -38,9 +38,9 @@ READER_FACTOR = 1.5
 # credentials of its nodes were replaced or the nodes are gone.
 _clouds = cache.Cache(3600.0)
 _making = threading.Lock()
-# The error of some credentials, and when they may be tried again.
+# The error of a cloud or of credentials, and when it may be tried again.
 _failures = cache.Cache(3600.0)
-# By credentials: how many read servers, and how long the longest reading took.
+# By cloud: how many read servers, and how long the longest reading took.
 # Of an RLock, a second eventlet.monkey_patch() would exchange the lock and
 # leave the condition with the old one (_green_existing_locks).
 _reading_ended = threading.Condition(threading.Lock())
@@ -69,12 +69,15 @@ def require_answering(credentials: connection.Credentials) -> None:
     """
     now = time.monotonic()
     with _making:
-        failure = _failures.get(credentials)
-        if failure is None:
-            return
-        error, until = failure
-        if now >= until:
-            _failures.put(credentials, (error, now + FAILURE_AGE))
+        for key in {credentials, credentials.of_cloud}:
+            failure = _failures.get(key)
+            if failure is None:
+                continue
+            error, until = failure
+            if now < until:
+                break
+            _failures.put(key, (error, now + FAILURE_AGE))
+        else:
             return
     repeated = type(error)(f'{error} (asked again in {until - now:.0f} s)',
                            error.retry_after)
@@ -84,43 +87,49 @@ def require_answering(credentials: connection.Credentials) -> None:
 
 @contextlib.contextmanager
 def limit_readers(credentials: connection.Credentials,
-                  limit: int) -> abc.Iterator[None]:
-    """Let at most so many threads read servers with the same credentials.
+                  workers: int) -> abc.Iterator[None]:
+    """Let a cloud have half of the workers that others do not have.
 
-    A cloud that says nothing would keep all workers of power sync.
+    Clouds that say nothing would keep all workers of power sync.
 
+    :param workers: how many threads may read servers at once, of all clouds.
     :raises: CloudUnreachable if the threads that read get no answer.
     """
+    of_cloud = credentials.of_cloud
     timeout = max(READER_TIMEOUT, READER_FACTOR * (
-        _longest_readings.get(credentials) or 0.0))
+        _longest_readings.get(of_cloud) or 0.0))
+
+    def may_read():
+        own = _readers.get(of_cloud, 0)
+        return own < max(1, (workers - sum(_readers.values()) + own) // 2)
+
     with _reading_ended:
-        if not _reading_ended.wait_for(
-                lambda: _readers.get(credentials, 0) < limit, timeout):
+        if not _reading_ended.wait_for(may_read, timeout):
             error = errors.CloudUnreachable(
                 f'The host cloud has not answered for {timeout:.0f} s to '
-                'others that read servers with the same credentials')
-            _failures.put(credentials,
-                          (error, time.monotonic() + FAILURE_AGE))
+                'others that read servers')
+            _failures.put(of_cloud, (error, time.monotonic() + FAILURE_AGE))
             error.is_repeated = True
             raise error
-        _readers[credentials] = _readers.get(credentials, 0) + 1
+        _readers[of_cloud] = _readers.get(of_cloud, 0) + 1
     begun = time.monotonic()
     try:
         yield
         took = time.monotonic() - begun
-        if took > (_longest_readings.get(credentials) or 0.0):
-            _longest_readings.put(credentials, took)
+        if took > (_longest_readings.get(of_cloud) or 0.0):
+            _longest_readings.put(of_cloud, took)
     finally:
         with _reading_ended:
-            _readers[credentials] -= 1
-            if not _readers[credentials]:
-                del _readers[credentials]
+            _readers[of_cloud] -= 1
+            if not _readers[of_cloud]:
+                del _readers[of_cloud]
             _reading_ended.notify_all()
 
 
 def answered(credentials: connection.Credentials) -> None:
     """Note that a host cloud does what it is asked for."""
     _failures.drop(credentials)
+    _failures.drop(credentials.of_cloud)
 
 
 def in_use() -> list[tuple[connection.Credentials, 'HostCloud']]:
@@ -139,11 +148,12 @@ def failed(credentials: connection.Credentials,
     if error.is_repeated:
         return
     now = time.monotonic()
-    if isinstance(error, (errors.TokenRefused, errors.AnswerTooLarge)) or (
-            took >= LONG and isinstance(error, errors.CloudUnreachable)):
+    if isinstance(error, (errors.TokenRefused, errors.AnswerTooLarge)):
         _failures.put(credentials, (error, now + FAILURE_AGE))
+    elif took >= LONG and isinstance(error, errors.CloudUnreachable):
+        _failures.put(credentials.of_cloud, (error, now + FAILURE_AGE))
     else:
-        _failures.drop(credentials)
+        answered(credentials)
     host = _clouds.get(credentials)
     if isinstance(error, _OF_WHAT_IS_KEPT) or (
             host and isinstance(error, errors.CloudUnreachable)

@@ -47,6 +47,12 @@ class Credentials:
         default=None, repr=False)
     region_name: str | None = None
 
+    @property
+    def of_cloud(self) -> 'Credentials':
+        """Return what they share with all of their cloud."""
+        return dataclasses.replace(self, application_credential_id=None,
+                                   application_credential_secret=None)
+
 
 @dataclasses.dataclass(frozen=True)
 class Access:

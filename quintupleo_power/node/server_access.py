@@ -65,9 +65,8 @@ def get_read_only(node: objects.Node, info: driver_info.DriverInfo,
     :param cached: whether it may be as of a few seconds ago.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
-    # The other workers of power sync are left to other clouds.
-    limit = max(1, CONF.conductor.sync_power_state_workers // 2)
-    with cloud.limit_readers(info.credentials, limit):
+    with cloud.limit_readers(info.credentials,
+                             CONF.conductor.sync_power_state_workers):
         server = (host.servers.get_cached if cached
                   else host.servers.get)(info.server)
     _require_metadata(node, server)

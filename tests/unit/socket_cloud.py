@@ -67,6 +67,10 @@ class SocketHostCloud(host_cloud_fixture.FakeHostCloud):
         return (answer.status_code, answer.headers,
                 self._outside(answer.content))
 
+    def write(self, wfile, content):
+        """Write the body of an answer."""
+        wfile.write(content)
+
 
 def _handler(cloud, inside):
     class Handler(http_server.BaseHTTPRequestHandler):
@@ -83,7 +87,7 @@ def _handler(cloud, inside):
             self.end_headers()
             # Nobody may wait for it any more.
             with contextlib.suppress(ConnectionError):
-                self.wfile.write(content)
+                cloud.write(self.wfile, content)
 
         do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = _exchange
 
@@ -107,8 +111,12 @@ class SilentHostCloud(SocketHostCloud):
     It goes on to accept connections.
 
     :ivar answers: an event that is set while it answers.
+    :ivar trickles: whether bodies come by one byte in a tenth of a second
+        while it does not, and not nothing.
     :ivar asked: how many requests came.
     """
+
+    trickles = False
 
     def _setUp(self):
         self.answers = threading.Event()
@@ -122,5 +130,13 @@ class SilentHostCloud(SocketHostCloud):
     def exchange(self, *args):
         """Return an answer, once there are any."""
         self.asked += 1
-        self.answers.wait()
+        if not self.trickles:
+            self.answers.wait()
         return super().exchange(*args)
+
+    def write(self, wfile, content):
+        """Write the body of an answer, byte by byte while it trickles."""
+        while content and not self.answers.wait(0.1):
+            super().write(wfile, content[:1])
+            content = content[1:]
+        super().write(wfile, content)

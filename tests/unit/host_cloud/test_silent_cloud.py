@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud that accepts connections and says nothing, over real sockets.
+"""Clouds that accept connections and say nothing, over real sockets.
 
 benchmarks/dead_cloud.py has the figures of a whole conductor.
 """
@@ -20,50 +20,61 @@ from tests.unit import base
 from tests.unit import host_cloud_fixture
 from tests.unit import socket_cloud
 
-# As [conductor]sync_power_state_workers.
-WORKERS = 8
+# Nodes of each cloud: silent and trickling ones, and healthy ones.
 SILENT, HEALTHY = 40, 4
+ENTRY = '''
+  {name}:
+    auth:
+      auth_url: {url}
+      username: operator
+      password: {secret}
+      project_name: machines
+      user_domain_name: Default
+      project_domain_name: Default
+'''
 
 
-class SilentCloudTestCase(base.DriverTestCase):
-    """Nodes of a cloud that falls silent, and those of another one."""
+class SilentCloudsTestCase(base.DriverTestCase):
+    """Nodes of clouds that fall silent, and those of another one."""
 
     def make_host_cloud(self):
         return socket_cloud.SilentHostCloud()
 
     def setUp(self):
         super().setUp()
-        self.healthy = self.useFixture(socket_cloud.SilentHostCloud())
-        path = self.create_tempfiles([('clouds', f"""
-clouds:
-  healthy:
-    auth:
-      auth_url: {self.healthy.auth_url}
-      username: operator
-      password: {host_cloud_fixture.SECRET}
-      project_name: machines
-      user_domain_name: Default
-      project_domain_name: Default
-""")], ext='.yaml')[0]
+        self.clouds = {'silent': self.host_cloud, **{
+            name: self.useFixture(socket_cloud.SilentHostCloud())
+            for name in ('trickling', 'healthy')}}
+        self.clouds['trickling'].trickles = True
+        path = self.create_tempfiles([('clouds', 'clouds:' + ''.join(
+            ENTRY.format(name=name, url=host.auth_url,
+                         secret=host_cloud_fixture.SECRET)
+            for name, host in self.clouds.items()))], ext='.yaml')[0]
         self.useFixture(host_cloud_fixture.CloudsYaml(path))
         self.tasks = queue.Queue()
+        # By node: what was found of it, and after how many seconds.
         self.took = {}
-        # Ironic looks at nodes first that did not answer.
-        for number in range(SILENT + HEALTHY):
-            self.tasks.put(self.make_task(number >= SILENT))
 
-    def make_task(self, is_healthy):
-        """Return a task of power sync for a node of one of the clouds."""
-        host = self.healthy if is_healthy else self.host_cloud
-        node = objects_utils.create_test_node(
-            self.context, uuid=uuidutils.generate_uuid(),
-            driver='quintupleo', driver_internal_info={},
-            power_state=states.POWER_ON, driver_info={
-                'quintupleo_server': host.add_server().id,
-                **({'quintupleo_cloud': 'healthy'} if is_healthy else {})})
-        task = task_manager.acquire(self.context, node.uuid, shared=True)
-        self.addCleanup(task.release_resources)
-        return task
+    def add_tasks(self, name, count, **driver_info):
+        """Queue tasks of power sync for new nodes of a cloud.
+
+        :returns: the UUIDs of the nodes.
+        """
+        found = []
+        for number in range(count):
+            node = objects_utils.create_test_node(
+                self.context, uuid=uuidutils.generate_uuid(),
+                driver='quintupleo', driver_internal_info={},
+                power_state=states.POWER_ON, driver_info={
+                    'quintupleo_server': self.clouds[name].add_server().id,
+                    **({key: value % number
+                        for key, value in driver_info.items()}
+                       or {'quintupleo_cloud': name})})
+            task = task_manager.acquire(self.context, node.uuid, shared=True)
+            self.addCleanup(task.release_resources)
+            self.tasks.put(task)
+            found.append(node.uuid)
+        return found
 
     def work(self):
         while True:
@@ -77,12 +88,18 @@ clouds:
                 found = str(exc)
             self.took[task.node.uuid] = found, time.monotonic() - self.begun
 
-    def run_pass(self):
-        """Look at all nodes; return what was found of the healthy ones."""
+    def run_pass(self, workers, *silent):
+        """Look at all nodes, while some clouds do not answer.
+
+        :returns: what was found of the healthy nodes, which come last, as
+            Ironic looks at nodes first that did not answer.
+        """
+        self.config(sync_power_state_workers=workers, group='conductor')
+        healthy = self.add_tasks('healthy', HEALTHY)
         threads = [threading.Thread(target=self.work, daemon=True)
-                   for _ in range(WORKERS)]
-        healthy = [task.node.uuid for task in self.tasks.queue
-                   if task.node.driver_info.get('quintupleo_cloud')]
+                   for _ in range(workers)]
+        for name in silent:
+            self.clouds[name].answers.clear()
         self.begun = time.monotonic()
         for thread in threads:
             thread.start()
@@ -90,23 +107,51 @@ clouds:
                 time.monotonic() - self.begun < 30):
             time.sleep(0.05)
         self.addCleanup(lambda: [thread.join() for thread in threads])
-        self.addCleanup(self.host_cloud.answers.set)
+        for host in self.clouds.values():
+            self.addCleanup(host.answers.set)
         return [self.took.get(each, (None, 30)) for each in healthy]
 
+    def assert_found(self, found, seconds):
+        """Check that healthy nodes were seen within a time."""
+        for power_state, took in found:
+            self.assertEqual(states.POWER_ON, power_state)
+            self.assertLess(took, seconds)
+
     def test_healthy_nodes_wait_two_seconds_at_most(self):
-        self.host_cloud.answers.clear()
-        for found, took in self.run_pass():
-            self.assertEqual(states.POWER_ON, found)
-            self.assertLess(took, cloud.READER_TIMEOUT + 2)
+        self.add_tasks('silent', SILENT)
+        self.assert_found(self.run_pass(8, 'silent'),
+                          cloud.READER_TIMEOUT + 2)
         # Half of the workers wait for the whole timeout, the others do not.
         said = [found for found, _ in self.took.values()
                 if found != states.POWER_ON]
-        self.assertEqual(SILENT - WORKERS // 2, len(said))
+        self.assertEqual(SILENT - 4, len(said))
         for text in said:
             self.assertIn('has not answered for 2 s', text)
 
-    def test_all_are_looked_at_where_it_answers(self):
-        self.run_pass()
+    def test_two_clouds_of_three_leave_workers_to_the_other(self):
+        for workers, nodes in ((8, SILENT), (128, 3 * SILENT)):
+            with self.subTest(workers=workers):
+                for name in 'silent', 'trickling':
+                    self.add_tasks(name, nodes)
+                self.assert_found(
+                    self.run_pass(workers, 'silent', 'trickling'),
+                    2 * cloud.READER_TIMEOUT + 2)
+
+    def test_nodes_with_credentials_of_their_own(self):
+        self.config(allowed_auth_urls=[self.clouds['silent'].auth_url],
+                    group='quintupleo')
+        self.add_tasks(
+            'silent', SILENT,
+            quintupleo_auth_url=self.clouds['silent'].auth_url + '%.0s',
+            quintupleo_application_credential_id='credential-%d',
+            quintupleo_application_credential_secret='secret-%d')
+        self.assert_found(self.run_pass(8, 'silent'),
+                          cloud.READER_TIMEOUT + 2)
+
+    def test_all_are_looked_at_where_they_answer(self):
+        for name in 'silent', 'trickling':
+            self.add_tasks(name, SILENT)
+        self.run_pass(8)
         self.assertEqual({states.POWER_ON},
                          {found for found, _ in self.took.values()})
 
