@@ -135,7 +135,7 @@ class SilentCloudsTestCase(base.DriverTestCase):
                     self.add_tasks(name, nodes)
                 self.assert_found(
                     self.run_pass(workers, 'silent', 'trickling'),
-                    2 * cloud.READER_TIMEOUT + 2)
+                    2 * cloud.READER_TIMEOUT + 4)
 
     def test_nodes_with_credentials_of_their_own(self):
         self.config(allowed_auth_urls=[self.clouds['silent'].auth_url],
