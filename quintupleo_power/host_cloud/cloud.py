@@ -99,7 +99,7 @@ def limit_readers(credentials: connection.Credentials,
     timeout = max(READER_TIMEOUT, READER_FACTOR * (
         _longest_readings.get(of_cloud) or 0.0))
 
-    def may_read():
+    def may_read() -> bool:
         own = _readers.get(of_cloud, 0)
         return own < max(1, (workers - sum(_readers.values()) + own) // 2)
 
