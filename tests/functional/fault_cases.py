@@ -27,6 +27,7 @@ from ironic.conductor import task_manager
 from ironic.conductor import utils as conductor_utils
 from ironic.db.sqlalchemy import migration
 from ironic import objects
+from keystoneauth1 import exceptions as ks_exceptions
 from openstack import config as sdk_config
 from oslo_config import cfg
 from oslo_config import fixture as config_fixture
@@ -442,9 +443,10 @@ def _upstreams(cloud):
     found = {}
     for service in ('identity', 'compute', 'image', 'network',
                     'block-storage'):
-        url = cloud.session.get_endpoint(service_type=service,
-                                         interface='public')
-        if url:
+        # Few clouds of these tests have volumes.
+        with contextlib.suppress(ks_exceptions.EndpointNotFound):
+            url = cloud.session.get_endpoint(service_type=service,
+                                             interface='public')
             found[service] = '/'.join(url.split('/')[:3])
     return found
 
