@@ -59,16 +59,6 @@ connection = sqlite:///{folder}/ironic.sqlite
 [oslo_concurrency]
 lock_path = {folder}
 '''
-ENTRY = '''
-  {name}:
-    auth:
-      auth_url: {url}
-      username: operator
-      password: {secret}
-      project_name: machines
-      user_domain_name: Default
-      project_domain_name: Default
-'''
 
 
 class BadHostCloud(socket_cloud.SilentHostCloud):
@@ -199,10 +189,8 @@ def laboratory():
     folder = pathlib.Path(tempfile.mkdtemp())
     try:
         with BadHostCloud() as bad, BadHostCloud() as good:
-            (folder / 'clouds.yaml').write_text('clouds:' + ''.join(
-                ENTRY.format(name=name, url=host.auth_url,
-                             secret=host_cloud_fixture.SECRET)
-                for name, host in (('bad', bad), ('good', good))))
+            (folder / 'clouds.yaml').write_text(
+                socket_cloud.clouds_yaml({'bad': bad, 'good': good}))
             sdk_config.loader.CONFIG_FILES = [str(folder / 'clouds.yaml')]
             (folder / 'ironic.conf').write_text(
                 CONFIGURATION.format(folder=folder))

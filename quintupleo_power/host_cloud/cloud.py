@@ -88,11 +88,12 @@ def require_answering(credentials: connection.Credentials) -> None:
 @contextlib.contextmanager
 def limit_readers(credentials: connection.Credentials,
                   workers: int) -> abc.Iterator[None]:
-    """Let a cloud have half of the workers that others do not have.
+    """Limit how many threads read servers of one cloud at the same time.
 
-    Clouds that say nothing would keep all workers of power sync.
+    It may have half of the workers that read nothing of other clouds: clouds
+    that do not answer leave some of them to those that do.
 
-    :param workers: how many threads may read servers at once, of all clouds.
+    :param workers: how many threads power sync has for all clouds.
     :raises: CloudUnreachable if the threads that read get no answer.
     """
     of_cloud = credentials.of_cloud

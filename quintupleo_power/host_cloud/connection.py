@@ -49,7 +49,7 @@ class Credentials:
 
     @property
     def of_cloud(self) -> 'Credentials':
-        """Return what they share with all of their cloud."""
+        """Return them as for all nodes of the cloud, without a secret."""
         return dataclasses.replace(self, application_credential_id=None,
                                    application_credential_secret=None)
 

@@ -71,8 +71,8 @@ class Volumes:
     def _read_shown(self, server):
         """Return the volumes of a server that the host cloud shows.
 
-        Where it refuses to show one these are none: it may be the one that
-        counts.
+        If it refuses to show one, return an empty list: that one may be the
+        volume that the server boots from.
         """
         shown = []
         for volume_id in server.volume_ids:

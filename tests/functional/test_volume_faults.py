@@ -21,18 +21,11 @@ SAMPLE = 60
 NOWHERE = 'upload'
 
 
-class NetworkFirst(fault_cases.Machine):
-    """A machine whose server asks the network before its disk."""
+class VolumeMachine(fault_cases.Machine):
+    """A machine whose server has volumes.
 
-    disks = 'network-first, all volumes'
-    sequences = {
-        'on to PXE': fault_cases.Sequence(
-            'SHUTOFF', fault_cases.PXE, states.POWER_ON, ('start',),
-            'ACTIVE'),
-        'reboot to PXE': fault_cases.Sequence(
-            'ACTIVE', fault_cases.PXE, states.REBOOT, ('reboot',), 'ACTIVE'),
-        'off': fault_cases.SEQUENCES['off'],
-    }
+    :cvar disks: what it has, a key of lab.DISKS.
+    """
 
     def _create(self, deployment, name):
         return deployment.server(name=name, disks=self.disks).id
@@ -47,7 +40,21 @@ class NetworkFirst(fault_cases.Machine):
         return outcome
 
 
-class VolumeBacked(NetworkFirst):
+class NetworkFirst(VolumeMachine):
+    """A machine whose server asks the network before its disk."""
+
+    disks = 'network-first, all volumes'
+    sequences = {
+        'on to PXE': fault_cases.Sequence(
+            'SHUTOFF', fault_cases.PXE, states.POWER_ON, ('start',),
+            'ACTIVE'),
+        'reboot to PXE': fault_cases.Sequence(
+            'ACTIVE', fault_cases.PXE, states.REBOOT, ('reboot',), 'ACTIVE'),
+        'off': fault_cases.SEQUENCES['off'],
+    }
+
+
+class VolumeBacked(VolumeMachine):
     """A machine whose disk is a volume, and whose PXE is a rescue."""
 
     disks = 'volume'

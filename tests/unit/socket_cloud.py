@@ -13,6 +13,26 @@ import requests_mock
 from tests.unit import host_cloud_fixture
 
 
+_ENTRY = '''
+  {name}:
+    auth:
+      auth_url: {url}
+      username: operator
+      password: {secret}
+      project_name: machines
+      user_domain_name: Default
+      project_domain_name: Default
+'''
+
+
+def clouds_yaml(clouds):
+    """Return a clouds.yaml with an entry for each host cloud of a dict."""
+    return 'clouds:' + ''.join(
+        _ENTRY.format(name=name, url=host.auth_url,
+                      secret=host_cloud_fixture.SECRET)
+        for name, host in clouds.items())
+
+
 class SocketHostCloud(host_cloud_fixture.FakeHostCloud):
     """A host cloud whose services listen on this machine.
 

@@ -22,16 +22,6 @@ from tests.unit import socket_cloud
 
 # Nodes of each cloud: silent and trickling ones, and healthy ones.
 SILENT, HEALTHY = 40, 4
-ENTRY = '''
-  {name}:
-    auth:
-      auth_url: {url}
-      username: operator
-      password: {secret}
-      project_name: machines
-      user_domain_name: Default
-      project_domain_name: Default
-'''
 
 
 class SilentCloudsTestCase(base.DriverTestCase):
@@ -46,10 +36,9 @@ class SilentCloudsTestCase(base.DriverTestCase):
             name: self.useFixture(socket_cloud.SilentHostCloud())
             for name in ('trickling', 'healthy')}}
         self.clouds['trickling'].trickles = True
-        path = self.create_tempfiles([('clouds', 'clouds:' + ''.join(
-            ENTRY.format(name=name, url=host.auth_url,
-                         secret=host_cloud_fixture.SECRET)
-            for name, host in self.clouds.items()))], ext='.yaml')[0]
+        path = self.create_tempfiles(
+            [('clouds', socket_cloud.clouds_yaml(self.clouds))],
+            ext='.yaml')[0]
         self.useFixture(host_cloud_fixture.CloudsYaml(path))
         self.tasks = queue.Queue()
         # By node: what was found of it, and after how many seconds.
