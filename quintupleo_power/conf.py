@@ -131,6 +131,13 @@ opts = [
              'driver_info/quintupleo_server. "openstack quintupleo server '
              'enroll" and "environment enroll" set it with --tag-servers, '
              'and "openstack server set --property" does by hand.'),
+    cfg.BoolOpt(
+        'fault_injection',
+        default=False,
+        help='Whether nodes may be given faults, such as power requests that '
+             'fail, by "openstack quintupleo fault create" or the vendor '
+             'passthru method "faults". They happen to the real servers, for '
+             'tests of what uses Ironic.'),
 ]
 
 

@@ -4,6 +4,7 @@
 from ironic.drivers import base
 
 from quintupleo_power import compat
+from quintupleo_power.faults import injection
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
@@ -37,23 +38,19 @@ class QuintupleoConsole(server_interface.ServerInterface,
         disables the console of a node that raises: there nothing is asked.
         """
         if not task.node.console_enabled:
-            _url(task.node)
+            self.get_console(task)
 
     def stop_console(self, task):
         """Do nothing: what gives access to a console runs out by itself."""
 
     @METRICS.timer('QuintupleoConsole.get_console')
+    @injection.injected
     def get_console(self, task):
         """Get a URL that opens the console for some minutes.
 
         :returns: a dictionary with ``type`` and ``url``.
         """
         console_type = driver_info.console_type(task.node)
-        return {'type': _IRONIC_TYPES.get(console_type, console_type),
-                'url': _url(task.node)}
-
-
-def _url(node):
-    console_type = driver_info.console_type(node)
-    with server_access.use(node) as (host, server):
-        return consoles.url(host.compute, server, console_type)
+        with server_access.use(task.node) as (host, server):
+            return {'type': _IRONIC_TYPES.get(console_type, console_type),
+                    'url': consoles.url(host.compute, server, console_type)}

@@ -13,6 +13,7 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
+from quintupleo_power.faults import injection
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
@@ -41,8 +42,18 @@ class QuintupleoInspect(server_interface.ServerInterface,
 
     @METRICS.timer('QuintupleoInspect.validate')
     def validate(self, task: task_manager.TaskManager) -> None:
-        """Check the node's settings, without a request to the host cloud."""
+        """Check the node's settings, without a request to the host cloud.
+
+        :raises: InvalidParameterValue, too, if Ironic shows the validation of
+            a node that has faults; to inspect, it has an exclusive lock.
+        """
         driver_info.parse(task.node)
+        found = ', '.join(each['id'] for each in injection.get(task.node))
+        if found and task.shared and CONF.quintupleo.fault_injection:
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid} has faults: {found}; "openstack '
+                f'quintupleo fault delete {task.node.uuid} --all" deletes '
+                'them')
 
     @METRICS.timer('QuintupleoInspect.inspect_hardware')
     def inspect_hardware(self, task: task_manager.TaskManager) -> str:

@@ -16,6 +16,7 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power.drift import baseline
 from quintupleo_power import exceptions
+from quintupleo_power.faults import injection
 from quintupleo_power.interfaces import deploy
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import attached_iso
@@ -70,6 +71,7 @@ class QuintupleoManagement(server_interface.ServerInterface,
 
     @METRICS.timer('QuintupleoManagement.set_boot_device')
     @task_manager.require_exclusive_lock
+    @injection.injected
     def set_boot_device(self, task, device, persistent=False):
         """Record the boot device; the next power on or reboot applies it.
 
@@ -188,6 +190,7 @@ class QuintupleoManagement(server_interface.ServerInterface,
 
     @METRICS.timer('QuintupleoManagement.inject_nmi')
     @task_manager.require_exclusive_lock
+    @injection.injected
     def inject_nmi(self, task):
         """Inject an NMI into the server's guest, running from disk or PXE.
 

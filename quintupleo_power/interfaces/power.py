@@ -15,6 +15,7 @@ from quintupleo_power.drift import baseline
 from quintupleo_power.drift import compare
 from quintupleo_power import exceptions
 from quintupleo_power import executor
+from quintupleo_power.faults import injection
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
@@ -59,6 +60,7 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
             _require_usable(task, info, host, server)
 
     @METRICS.timer('QuintupleoPower.get_power_state')
+    @injection.injected
     def get_power_state(self, task):
         """Return the power state of the task's node.
 
@@ -92,6 +94,7 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
 
     @METRICS.timer('QuintupleoPower.set_power_state')
     @task_manager.require_exclusive_lock
+    @injection.injected
     def set_power_state(self, task, power_state, timeout=None):
         """Set the power state of the task's node, the wished device with it.
 
@@ -135,6 +138,16 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
     def _take_over(self, task, manager, context):
         """Finish what a conductor that died had begun with a node."""
         task.spawn_after(manager._spawn_worker, takeover.run, task)
+
+    @METRICS.timer('QuintupleoPower._finish_late')
+    @periodics.node_periodic(
+        purpose='carrying out late power requests',
+        spacing=5, enabled=CONF.quintupleo.fault_injection,
+        filters={'reserved': False}, predicate=injection.late_request,
+        predicate_extra_fields=('driver_internal_info',), shared_task=False)
+    def _finish_late(self, task, manager, context):
+        """Carry a power request out that was answered before."""
+        task.spawn_after(manager._spawn_worker, injection.carry_out_late, task)
 
     @METRICS.timer('QuintupleoPower._keep_boot_logs')
     @periodics.node_periodic(

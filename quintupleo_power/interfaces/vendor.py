@@ -7,6 +7,8 @@ from ironic.common import exception
 from ironic.drivers import base
 
 from quintupleo_power import compat
+from quintupleo_power.conf import CONF
+from quintupleo_power.faults import injection
 from quintupleo_power.host_cloud import consoles
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
@@ -34,9 +36,11 @@ class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
         :raises: UnsupportedDriverExtension if there is no such method.
         """
         driver_info.parse(task.node)
-        if method not in (None, 'console_log'):
+        if method not in (None, *self.vendor_routes):
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension=method)
+        if method != 'console_log':
+            return
         for name, value in arguments.items():
             if name != 'lines':
                 raise exception.InvalidParameterValue(
@@ -62,6 +66,33 @@ class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
         lines = _lines(task.node, lines)
         with server_access.use(task.node) as (host, server):
             return {'output': consoles.log(host.compute, server, lines)}
+
+    @METRICS.timer('QuintupleoVendor.faults')
+    @base.passthru(
+        ['GET', 'POST', 'DELETE'], async_call=False,
+        require_exclusive_lock=False,
+        description="The node's faults: GET returns them, POST adds one of a "
+                    "'kind', and DELETE removes that of an 'id', or all.")
+    def faults(self, task, http_method=None, **arguments):
+        """Return, add or delete faults, for [quintupleo]fault_injection.
+
+        :raises: InvalidParameterValue, too, if an argument is wrong.
+        :raises: NodeLocked if a request that is under way has the node.
+        :returns: a dictionary with ``faults``, those that this is about.
+        """
+        if not CONF.quintupleo.fault_injection:
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid} takes no faults: '
+                '[quintupleo]fault_injection of its conductor is not set')
+        if http_method == 'GET':
+            return {'faults': injection.get(task.node)}
+        task.upgrade_lock()
+        change = injection.add if http_method == 'POST' else injection.delete
+        try:
+            return {'faults': change(task.node, arguments)}
+        except ValueError as exc:
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid}: {exc}')
 
 
 def _lines(node, value):

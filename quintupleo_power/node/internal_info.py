@@ -8,6 +8,8 @@ BASELINE = 'quintupleo_seen'
 BOOT_LOG = 'quintupleo_boot_log'
 VIRTUAL_MEDIA = 'quintupleo_virtual_media'
 INSTANCE_METADATA = 'quintupleo_instance_metadata'
+FAULTS = 'quintupleo_faults'
+LATE_REQUEST = 'quintupleo_late_request'
 
 # What each one holds and the module that sets it.
 KEYS = {
@@ -29,4 +31,6 @@ KEYS = {
         'node.leftover_data',
         'the metadata that a deployment has given to the server, for it to '
         'be removed with the instance'),
+    FAULTS: ('faults.injection', 'the faults that are still to happen'),
+    LATE_REQUEST: ('faults.injection', 'the power request to be done late'),
 }

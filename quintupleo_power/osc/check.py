@@ -16,7 +16,7 @@ from quintupleo_power.environments import errors
 from quintupleo_power.osc import common
 
 
-class Check(command.Lister):
+class Check(common.Command, command.Lister):
     _description = _(
         'Look whether a cloud can be a host cloud, and whether a conductor '
         'is set up for it. Nothing is changed without --try. The exit status '
@@ -25,8 +25,7 @@ class Check(command.Lister):
     # Credentials that do not serve are something to be found, too.
     auth_required = False
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
         parser.add_argument(
             '--config-file', metavar='<file>', action='append',
             dest='config_files',
@@ -58,7 +57,6 @@ class Check(command.Lister):
         common.add_timeout_option(
             parser, environment.TIMEOUT,
             _('With --try: how long to wait for one thing'))
-        return parser
 
     def take_action(self, parsed_args):
         with common.shown_progress(

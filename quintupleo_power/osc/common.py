@@ -64,13 +64,8 @@ valid_name = argument_type(
     'underscores, the first a letter or a digit')
 
 
-class EnvironmentsCommand(command.Command):
-    """A command that does something with the project's environments."""
-
-    # The message after Ctrl-C.
-    interrupted = ('Interrupted. Nothing is lost: the same command goes on '
-                   'where this one ended, and "openstack quintupleo '
-                   'environment delete" removes what there is.')
+class Command(command.Command):
+    """A command with arguments of its own."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -79,6 +74,15 @@ class EnvironmentsCommand(command.Command):
 
     def add_arguments(self, parser):
         """Add the command's arguments."""
+
+
+class EnvironmentsCommand(Command):
+    """A command that does something with the project's environments."""
+
+    # The message after Ctrl-C.
+    interrupted = ('Interrupted. Nothing is lost: the same command goes on '
+                   'where this one ended, and "openstack quintupleo '
+                   'environment delete" removes what there is.')
 
     def take_action(self, parsed_args):
         options = {name: getattr(parsed_args, name) for name in (
@@ -112,16 +116,21 @@ def add_timeout_option(parser, default, help_text, dest='timeout'):
         default=default, help=help_text + _(' (default: %(default)s)'))
 
 
-def add_enrolment_options(parser):
-    """Add the options of commands that enroll nodes."""
-    target = parser.add_mutually_exclusive_group()
-    target.add_argument(
+def add_baremetal_options(group):
+    """Add the options that :func:`baremetal` reads."""
+    group.add_argument(
         '--os-baremetal-cloud', metavar='<cloud>',
         help=_("Entry of clouds.yaml whose Ironic it is (default: the host "
                "cloud's own)"))
-    target.add_argument(
+    group.add_argument(
         '--os-baremetal-endpoint', metavar='<url>',
         help=_('Address of an Ironic that asks for no credentials'))
+
+
+def add_enrolment_options(parser):
+    """Add the options of commands that enroll nodes."""
+    target = parser.add_mutually_exclusive_group()
+    add_baremetal_options(target)
     target.add_argument(
         '-o', '--output', metavar='<file>',
         help=_('Write this file instead of enrolling'))
@@ -149,11 +158,11 @@ def enroll(app, parsed_args, found, described, refuse_enrolled=False):
             (each['name'], each['driver_info']['quintupleo_server'])
             for each in described]
     return ('Name', 'UUID', 'Server', 'Outcome'), found.enroll(
-        described, _baremetal(app, parsed_args), refuse_enrolled,
+        described, baremetal(app, parsed_args), refuse_enrolled,
         parsed_args.tag_servers)
 
 
-def _baremetal(app, parsed_args):
+def baremetal(app, parsed_args):
     """Return openstacksdk's proxy of the Ironic that the options name."""
     if parsed_args.os_baremetal_endpoint:
         return openstack.connect(
@@ -169,9 +178,9 @@ def _baremetal(app, parsed_args):
         if cloud.baremetal.get_endpoint():
             return cloud.baremetal
     raise errors.EnvironmentsError(
-        'The host cloud has no Ironic of its own: say which one is to have '
-        'the nodes with --os-baremetal-cloud or --os-baremetal-endpoint, or '
-        'write a file with -o')
+        'The host cloud has no Ironic of its own: name another one with '
+        '--os-baremetal-cloud or --os-baremetal-endpoint, or enroll into a '
+        'file with -o')
 
 
 def _write(app, path, content):

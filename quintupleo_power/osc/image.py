@@ -9,14 +9,13 @@ from quintupleo_power.environments import images
 from quintupleo_power.osc import common
 
 
-class CreateImages(command.Lister):
+class CreateImages(common.Command, command.Lister):
     _description = _(
         'Make the images that a host cloud needs: those that boot a server '
         'from the network and the empty ones that servers are made from. '
         'What is there already stays.')
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
+    def add_arguments(self, parser):
         parser.add_argument(
             '--iso', metavar='<file>',
             help=_('CD image to boot from the network with, as '
@@ -50,7 +49,6 @@ class CreateImages(command.Lister):
         parser.add_argument(
             '--replace', action='store_true',
             help=_('Replace images of these names and other content'))
-        return parser
 
     def take_action(self, parsed_args):
         with common.shown_progress(

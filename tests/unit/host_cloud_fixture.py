@@ -58,6 +58,7 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.rebuild.disk_steps',
                'quintupleo_power.exceptions',
                'quintupleo_power.executor',
+               'quintupleo_power.faults.injection',
                'quintupleo_power.host_cloud.actions',
                'quintupleo_power.host_cloud.cache',
                'quintupleo_power.host_cloud.cloud',
