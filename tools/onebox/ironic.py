@@ -152,6 +152,8 @@ class Ironic:
         files = ironic_files.render(
             credentials, glance, root=self.root, logs=self.logs,
             address=self.address, api_port=self.api_port, device=device,
+            # Its nodes are for tests.
+            fault_injection='true',
             authentication='auth_strategy = noauth', host='onebox', logging=(
                 f'log_file = {self.logs}/ironic.log\nuse_stderr = false'),
             lease_file=self.leases, leases=(

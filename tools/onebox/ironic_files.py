@@ -87,6 +87,7 @@ kernel_append_params = {agent_parameters}
 
 [quintupleo]
 {credentials}
+fault_injection = {fault_injection}
 
 [service_catalog]
 auth_type = none
@@ -170,6 +171,7 @@ def render(credentials, glance=None, **words):
     """
     words = {'http_port': HTTP_PORT, 'agent_parameters': AGENT_PARAMETERS,
              'log_levels': LOG_LEVELS, 'sections': '', 'servers': '',
+             'fault_injection': 'false',
              'images': f'{words["root"]}/http/images',
              'credentials': _lines(credentials),
              'glance': _lines(glance or {}), **words}

@@ -62,6 +62,7 @@ def test_ironic_has_the_credentials_and_wants_a_password(configure):
     ironic = _ironic_conf(files)
     assert ironic['DEFAULT']['auth_strategy'] == 'http_basic'
     assert ironic['quintupleo']['cloud'] == configure.HOST_CLOUD
+    assert ironic['quintupleo']['fault_injection'] == 'false'
     assert (ironic['glance']['application_credential_secret']
             == 'a-secret')
     # A tenant's server reaches no other.

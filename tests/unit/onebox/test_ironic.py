@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The standalone Ironic: what the clients find it by."""
 
+import configparser
 import subprocess
 
 from openstack import config
@@ -24,6 +25,16 @@ def test_entry_of_clouds_yaml(tmp_path):
     cloud = found.get_one('quickstart')
     assert cloud.config['auth_type'] == 'none'
     assert cloud.get_endpoint('baremetal') == 'http://127.0.0.1:6300'
+
+
+def test_nodes_may_be_given_faults(tmp_path, monkeypatch):
+    service = ironic.Ironic(tmp_path)
+    monkeypatch.setattr(service, '_create_database', lambda: None)
+    service.configure('lo', {'cloud': 'minicloud'})
+    conf = configparser.ConfigParser(interpolation=None)
+    conf.read(service.conf)
+    assert conf['quintupleo']['cloud'] == 'minicloud'
+    assert conf['quintupleo']['fault_injection'] == 'true'
 
 
 @pytest.mark.parametrize('version, name', [
