@@ -25,19 +25,17 @@ LOG = log.getLogger(__name__)
 
 # Threads that ask at the same time from whom on they share a list.
 SHARED_FROM = 3
-# From so many servers that power sync asks for on a list is worth a try.
-LIST_FROM = 2
-# A list is worth it while the project holds at most so many times the servers
-# that are asked for: reading each of these takes longer then
-# (benchmarks/power_sync.py).
+# Such a list is worth it while the project holds at most so many times their
+# number: reading each of these takes longer then (benchmarks/power_sync.py).
 BREAK_EVEN = 25
-# A list of a project of unknown size ends after so many servers at the
-# earliest: a conductor that starts has asked for few of its nodes yet.
-FIRST_LIST = 10000
-# Seconds for which the size of a project that is too large counts.
-SIZE_MAX_AGE = 3600.0
+# From so many servers that power sync asks for on they are listed.
+LIST_FROM = 2
 # Seconds for which a server counts as asked for by power sync.
 REQUESTED_AGE = 300.0
+# A project that holds more servers is not listed, and that is tried again
+# after so many seconds.
+LONGEST_LIST = 10000
+TOO_LARGE_AGE = 3600.0
 # Seconds after which the whole project is listed again. Changes that do not
 # touch a server's own row, such as a volume, are seen no earlier.
 WHOLE_LIST_AGE = 600.0
@@ -45,9 +43,9 @@ WHOLE_LIST_AGE = 600.0
 CLOCK_SKEW = 60.0
 # The same, where Nova does not show its time.
 UNKNOWN_CLOCK_SKEW = 300.0
-# Seconds between two lists for those who wait, at most; what such a list
-# costs the host cloud, the actions wait for.
-LONGEST_REST = 2.0
+# Seconds between two lists for those who wait: what these cost the host
+# cloud, the actions wait for.
+POLL_PAUSE = 0.3
 
 
 class ServerCache:
@@ -62,21 +60,22 @@ class ServerCache:
         self._compute = compute
         self._capabilities = described
         self._lock = threading.RLock()
-        self._servers: dict[str, servers.Server] = {}
-        self._ids: dict[str, str] = {}
+        # They are listed again before they are so old.
+        self._servers = cache.Cache(2 * WHOLE_LIST_AGE)
+        # Their UUIDs by name.
+        self._ids = cache.Cache(2 * WHOLE_LIST_AGE)
         # When an action was sent to a server last, or seen to end.
         self._acted = cache.Cache(WHOLE_LIST_AGE)
-        # When power sync has asked for a server last.
-        self._requested: collections.OrderedDict[str, float] = (
-            collections.OrderedDict())
+        # The last servers that power sync has asked for.
+        self._requested = cache.Cache(REQUESTED_AGE, LIST_FROM)
         # Since when somebody waits for the end of an action, for each one.
         self._waiting: list[float] = []
         self._readers = 0
-        self._size, self._sized_at = 0, float('-inf')
+        # How many servers the project holds; 0 if unknown, or too many.
+        self._size, self._too_large_until = 0, float('-inf')
         # The begin of the last whole list, and of the last list that brought
         # it up to date: all that it holds is as it was then.
         self._listed_at = self._refreshed_at = float('-inf')
-        self._polled_at, self._poll_took = float('-inf'), 0.0
         self._whole_list = shared_call.SharedCall(
             self._read_whole_list, 'quintupleo-list')
         self._refresh = shared_call.SharedCall(
@@ -99,7 +98,7 @@ class ServerCache:
         with self._lock:
             self._readers += 1
             shares = (self._readers >= SHARED_FROM
-                      and self._longest_list(self._readers))
+                      and 0 < self._size <= BREAK_EVEN * self._readers)
         try:
             if shares:
                 self._whole_list()
@@ -121,16 +120,15 @@ class ServerCache:
         if max_age <= 0:
             return self._get(reference)
         now = time.monotonic()
-        with self._lock:
-            self._request(reference, now)
-            found = self._find(reference, now - max_age)
-            lists = (self._refreshed_at <= now - max_age
-                     and self._longest_list(len(self._requested),
-                                            FIRST_LIST))
-        if found or not lists:
-            return found or self._read(reference)
-        self._refresh(join=True)
-        return self._find(reference, now - max_age) or self._read(reference)
+        since = now - max_age
+        self._requested.put(reference, True)
+        found = self._find(reference, since)
+        if (not found and len(self._requested.items()) >= LIST_FROM
+                and self._refreshed_at <= since
+                and self._too_large_until <= now):
+            self._refresh(join=True)
+            found = self._find(reference, since)
+        return found or self._read(reference)
 
     def poll(self, server_id: str) -> servers.Server:
         """Return a server whose action is under way, as it is now."""
@@ -160,20 +158,19 @@ class ServerCache:
         """Drop all readings of a server that began before now."""
         with self._lock:
             self._acted.put(server_id, time.monotonic())
-            self._servers.pop(server_id, None)
+            self._servers.drop(server_id)
 
     def _read(self, reference):
         server = servers.read(self._compute, reference)
         with self._lock:
-            if reference in self._requested:
-                self._keep(server)
-                self._ids[reference] = server.id
+            self._keep(server)
+            self._ids.put(reference, server.id)
         return server
 
     def _find(self, reference, since):
         """Return a server that a reading since a moment shows, or None."""
         with self._lock:
-            server = self._servers.get(self._ids.get(reference, reference))
+            server = self._servers.get(self._ids.get(reference) or reference)
             # A name may have gone over to another server.
             if server is None or reference not in (server.id, server.name):
                 return None
@@ -189,64 +186,34 @@ class ServerCache:
             return
         if server.state.vm_state == 'deleted':
             # Only a list of changes shows it: to read it is a NotFound.
-            self._servers.pop(server.id, None)
+            self._servers.drop(server.id)
         else:
-            self._servers[server.id] = server
-
-    def _request(self, reference, now):
-        """Note that power sync asks for a server, and forget the others."""
-        self._requested[reference] = now
-        self._requested.move_to_end(reference)
-        while next(iter(self._requested.values())) < now - REQUESTED_AGE:
-            gone, _ = self._requested.popitem(last=False)
-            self._servers.pop(self._ids.pop(gone, gone), None)
-
-    def _longest_list(self, readers, unknown=0):
-        """Return how many servers a list may hold to be worth it, or 0.
-
-        :param unknown: the least, while the size of the project is unknown.
-        """
-        if readers < LIST_FROM:
-            return 0
-        longest = BREAK_EVEN * readers
-        if time.monotonic() - self._sized_at > SIZE_MAX_AGE:
-            return max(longest, unknown)
-        return longest if self._size <= longest else 0
+            self._servers.put(server.id, server)
 
     def _read_whole_list(self):
-        """List the project, unless that turns out not to be worth it."""
+        """List the project, unless it turns out to be too large."""
         begun, found = time.monotonic(), []
-        with self._lock:
-            longest = max(
-                self._longest_list(len(self._requested), FIRST_LIST),
-                self._longest_list(self._readers))
-        for page in servers.read_pages(self._compute, limit=longest + 1):
+        for page in servers.read_pages(self._compute):
             found += page
-            if len(found) > longest:
+            if len(found) > LONGEST_LIST:
                 LOG.info('The project holds more than %s servers, too many '
                          'to list them for those that are nodes: each of '
-                         'these is read by itself', longest)
+                         'these is read by itself', LONGEST_LIST)
                 break
-        with self._lock:
-            self._size, self._sized_at = len(found), time.monotonic()
-            if len(found) <= longest:
-                self._replace(found, begun)
-            else:
-                for server in found:
-                    self._keep(server)
-
-    def _replace(self, found, begun):
-        """Take a list for all that there is."""
-        self._servers = {
-            server_id: server for server_id, server in self._servers.items()
-            if server.read_at >= begun}
         names = collections.Counter(server.name for server in found)
-        for server in found:
-            self._keep(server)
-        self._ids = {server.name: server.id for server in found
-                     if server.name in self._requested
-                     and names[server.name] == 1}
-        self._listed_at = self._refreshed_at = begun
+        with self._lock:
+            if len(found) > LONGEST_LIST:
+                self._size = 0
+                self._too_large_until = begun + TOO_LARGE_AGE
+                return
+            self._size = len(found)
+            # A name may be that of two servers by now.
+            self._ids.clear()
+            for server in found:
+                self._keep(server)
+                if names[server.name] == 1:
+                    self._ids.put(server.name, server.id)
+            self._listed_at = self._refreshed_at = begun
 
     def _read_changes(self):
         """Bring the last whole list up to date, or make another one."""
@@ -260,14 +227,10 @@ class ServerCache:
 
     def _read_polled(self):
         """Read what has changed since somebody waits for it."""
-        rest = self._polled_at + min(self._poll_took, LONGEST_REST)
-        time.sleep(max(0.0, rest - time.monotonic()))
-        begun = time.monotonic()
+        time.sleep(POLL_PAUSE)
         with self._lock:
-            since = min(self._waiting, default=begun)
+            since = min(self._waiting, default=time.monotonic())
         self._take_changes(since)
-        self._polled_at = time.monotonic()
-        self._poll_took = self._polled_at - begun
 
     def _take_changes(self, since):
         """Read what has changed since a ``time.monotonic`` value."""
@@ -277,13 +240,8 @@ class ServerCache:
         moment = datetime.datetime.fromtimestamp(
             time.time() - (time.monotonic() - since) + (ahead or 0.0) - skew,
             datetime.timezone.utc)
-        oldest = time.monotonic() - 2 * WHOLE_LIST_AGE
         for page in servers.read_pages(self._compute, **{
                 'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):
             with self._lock:
                 for server in page:
                     self._keep(server)
-        with self._lock:
-            self._servers = {
-                server_id: server for server_id, server
-                in self._servers.items() if server.read_at > oldest}

@@ -60,7 +60,7 @@ def test_a_pass_costs_one_list(host, servers):
     host, reads = host
     for server_id in servers:
         host.servers.get_cached(server_id)
-    assert reads == [(f'/servers/{servers[0]}',), ('/servers/detail', 'limit')]
+    assert reads == [(f'/servers/{servers[0]}',), ('/servers/detail',)]
     seen = [host.servers.get_cached(server_id) for server_id in servers]
     assert len(reads) == 2
     assert seen == [host.servers.get(server_id) for server_id in servers]

@@ -78,6 +78,7 @@ class OddAnswersTestCase(base.DriverTestCase):
     def test_microversion_that_went_down(self):
         host = cloud.get(connection.Credentials())
         host.servers.get(self.server.id)
+        self.clock.now += 60
         self.host_cloud.fail(
             'GET', '/servers/', (406, 'Version 2.98 is not supported'),
             times=3)

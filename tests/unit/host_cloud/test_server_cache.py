@@ -200,31 +200,28 @@ class PowerSyncTestCase(ServerCacheTestCase):
         ids = self.compute.add(5)
         self.assertEqual([f'/servers/{ids[0]}'], self.sync(ids[:1]))
 
-    def test_few_among_very_many_are_read_one_by_one(self):
-        ids = self.compute.add(3000)
-        self.assertIn('list', self.sync(ids[:10]))
-        self.now += 60
-        self.assertEqual([f'/servers/{each}' for each in ids[:10]],
-                         self.sync(ids[:10]))
+    def test_project_that_is_too_large_is_read_one_by_one(self):
+        ids = self.compute.add(5000)
+        with mock.patch.object(server_cache, 'LONGEST_LIST', 1500):
+            asked = self.sync([ids[0], ids[1], ids[-1]])
+            self.assertEqual(2, asked.count('list'))
+            self.assertEqual(f'/servers/{ids[-1]}', asked[-1])
+            self.now += 60
+            self.assertEqual([f'/servers/{each}' for each in ids[:10]],
+                             self.sync(ids[:10]))
 
     def test_size_of_the_project_is_asked_again_some_time(self):
         ids = self.compute.add(3000)
-        self.sync(ids[:10])
-        for each in ids[100:]:
-            del self.compute.bodies[each]
-        asked = []
-        for _ in range(65):
-            self.now += 60
-            asked += self.sync(ids[:10])
+        with mock.patch.object(server_cache, 'LONGEST_LIST', 1500):
+            self.sync(ids[:10])
+            for each in ids[100:]:
+                del self.compute.bodies[each]
+            asked = []
+            for _ in range(65):
+                self.now += 60
+                asked += self.sync(ids[:10])
         self.assertEqual(1, asked.count('list'))
         self.assertEqual(['changes'], asked[-1:])
-
-    def test_only_so_much_of_a_huge_project_is_read_to_find_its_size(self):
-        ids = self.compute.add(5000)
-        with mock.patch.object(server_cache, 'FIRST_LIST', 1500):
-            asked = self.sync([ids[0], ids[1], ids[-1]])
-        self.assertEqual(2, asked.count('list'))
-        self.assertEqual(f'/servers/{ids[-1]}', asked[-1])
 
     def test_server_that_nobody_asks_for_any_more_counts_no_more(self):
         ids = self.compute.add(5)
@@ -287,7 +284,7 @@ class PowerSyncTestCase(ServerCacheTestCase):
         with futures.ThreadPoolExecutor(50) as pool:
             readers = [pool.submit(self.cached, each, 30.0)
                        for each in ids]
-            self.wait_until(lambda: len(self.cache._requested) == 50)
+            self.assertTrue(self.compute.listing.wait(60))
             self.compute.hold.set()
             self.assertEqual(ids, [each.result(60).id for each in readers])
         self.assertEqual(1, self.compute.asked.count('list'))
@@ -312,9 +309,9 @@ class PowerSyncTestCase(ServerCacheTestCase):
                 self.compute.change(
                     each, **{'OS-EXT-STS:vm_state': 'deleted'})
             self.now += 400
-        self.assertLessEqual(len(self.cache._servers), 100)
-        self.assertLessEqual(len(self.cache._requested), 100)
-        self.assertLessEqual(len(self.cache._ids), 100)
+        self.assertLessEqual(len(self.cache._servers._values), 100)
+        self.assertLessEqual(len(self.cache._requested._values), 100)
+        self.assertLessEqual(len(self.cache._ids._values), 100)
 
 
 class ActionTestCase(ServerCacheTestCase):
@@ -382,6 +379,7 @@ class ManyReadersTestCase(ServerCacheTestCase):
 
     def test_they_share_lists(self):
         ids = self.compute.add(50)
+        self.sync(ids)
         readers = self.all_at_once(ids)
         self.compute.hold.set()
         self.assertEqual(ids, [each.result(60).id for each in readers])
@@ -390,6 +388,8 @@ class ManyReadersTestCase(ServerCacheTestCase):
 
     def test_list_that_has_begun_serves_nobody_who_comes_later(self):
         ids = self.compute.add(50)
+        self.sync(ids)
+        self.compute.listing.clear()
         readers = self.all_at_once(ids[:10])
         self.assertTrue(self.compute.listing.wait(60))
         self.compute.stop(ids[20])
@@ -401,16 +401,26 @@ class ManyReadersTestCase(ServerCacheTestCase):
 
     def test_no_list_of_a_project_that_holds_far_more(self):
         ids = self.compute.add(5000)
+        self.sync(ids[-20:])
+        self.compute.asked.clear()
         readers = self.all_at_once(ids[-20:])
         self.compute.hold.set()
         for each in readers:
             each.result(60)
-        # Short ones find out.
-        self.assertLessEqual(self.compute.asked.count('list'), 5)
-        self.assertGreaterEqual(len(self.compute.asked), 20)
+        self.assertEqual({f'/servers/{each}' for each in ids[-20:]},
+                         set(self.compute.asked))
+
+    def test_no_list_of_a_project_of_unknown_size(self):
+        ids = self.compute.add(5)
+        readers = self.all_at_once(ids)
+        self.compute.hold.set()
+        for each in readers:
+            each.result(60)
+        self.assertNotIn('list', self.compute.asked)
 
     def test_failure_is_an_error_for_each(self):
         ids = self.compute.add(50)
+        self.sync(ids)
         readers = self.all_at_once(ids)
         self.compute.failure = errors.ServerError('Out of rabbits')
         self.compute.hold.set()
@@ -494,18 +504,11 @@ class PollTestCase(ServerCacheTestCase):
             self.assertEqual('stopped', late.result(60).state.vm_state)
         self.assertEqual(['changes'] * 2, self.compute.asked)
 
-    def test_lists_leave_the_host_cloud_as_much_time_as_they_take(self):
+    def test_host_cloud_has_a_pause_between_two_lists(self):
         ids = self.compute.add(5)
-        page = self.compute._page
-        took = 1.5
-
-        def slowly(**query):
-            self.now += took
-            return page(**query)
-
-        self.compute._page = slowly
         begun = self.now
         self.cache._waiting += [begun] * 3
         for _ in range(10):
             self.cache.poll(ids[0])
-        self.assertAlmostEqual(10 * took + 9 * took, self.now - begun, 1)
+        self.assertAlmostEqual(10 * server_cache.POLL_PAUSE,
+                               self.now - begun, 1)
