@@ -115,7 +115,7 @@ def entry_bytes(admin, nodes):
     gc.collect()
     tracemalloc.start()
     for info in infos:
-        host.servers.get_cached(info.server)
+        host.servers.get_cached(info.server, 30.0)
     gc.collect()
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()

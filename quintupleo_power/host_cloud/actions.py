@@ -129,8 +129,9 @@ class Actions:
             return server
         LOG.info('Waiting for task %(task)s of server %(server)s to end',
                  {'task': task, 'server': server.id})
-        return self._cached.complete(
-            self._poll_task(server.id, task, deadline))
+        return dataclasses.replace(
+            self._poll_task(server.id, task, deadline),
+            network_first=server.network_first)
 
     def send(self, server: servers.Server, action: transitions.Action,
              deadline: float, body: typing.Any = None) -> UnderWay:

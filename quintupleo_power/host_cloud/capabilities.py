@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the server of a host cloud is, and what Nova can do with it."""
 
+import contextlib
 import dataclasses
 
 from quintupleo_power.conf import CONF
@@ -18,6 +19,13 @@ from quintupleo_power import transitions
 VOLUME_RESCUE_MICROVERSION = (2, 87)
 VOLUME_REBUILD_MICROVERSION = (2, 93)
 
+# Cinder keeps the properties of an image with the volume, however the image
+# changes later. Those of an image hardly ever change.
+VOLUME_MAX_AGE = 86400.0
+IMAGE_MAX_AGE = 300.0
+# Power sync does not ask at each pass for what is not shown or is gone.
+NOT_SHOWN_MAX_AGE = 300.0
+
 _LET_THE_AGENT = ("let Ironic's agent clean the node "
                   '(deploy.erase_devices_metadata)')
 
@@ -31,23 +39,23 @@ class Capabilities:
         self._compute = compute
         self._images = image
         self._volumes = volume
-        # Power sync goes on while Glance and Cinder are away.
-        self._network_first = cache.Cache(volumes.MAX_AGE)
+        # Requests go on while Glance and Cinder are away.
+        self._network_first = cache.Cache(VOLUME_MAX_AGE)
+        # The properties of images as those show them; see _key().
+        self._of_volumes = cache.Cache(VOLUME_MAX_AGE)
+        self._of_images = cache.Cache(IMAGE_MAX_AGE)
+        self._not_shown = cache.Cache(NOT_SHOWN_MAX_AGE)
 
-    def complete(self, server: servers.Server,
-                 cached: bool = False) -> servers.Server:
-        """Return a server with what Nova does not show of it.
+    def complete(self, server: servers.Server) -> servers.Server:
+        """Return a server with what Nova does not show of it, for a request.
 
-        :param cached: whether the reading may be an old one, as in power
-            sync: then what is not shown is not asked for each time.
+        What was not shown to power sync is asked for again.
         """
-        if not cached:
-            self._images.forget_missing(server.image_id)
-            self._volumes.forget_missing(server.volume_ids)
+        key = _key(server)
+        self._not_shown.drop(key)
         if not server.volume_ids:
             # Its disk would be a volume if it were network-first.
             return server
-        key = (server.image_id, server.volume_ids)
         found = self._network_first.get(key)
         if found is None:
             properties = self._read_properties(server)
@@ -124,7 +132,7 @@ class Capabilities:
         :returns: None if the host cloud's own ``shutdown_timeout`` applies,
             60 by default.
         """
-        image = self._images.of_server(server) or {}
+        image = self._own_image(server)
         try:
             return int(image['os_shutdown_timeout'])
         except (KeyError, TypeError, ValueError):
@@ -133,7 +141,7 @@ class Capabilities:
     def own_empty_image(self, server: servers.Server) -> str | None:
         """Return the UUID of a server's own image, if that is empty."""
         image_id = server.image_id or (
-            self._volumes.image_properties(server) or {}).get('image_id')
+            self._read_properties(server) or {}).get('image_id')
         if image_id is None:
             return None
         try:
@@ -161,7 +169,7 @@ class Capabilities:
         if self._has_tpm(server):
             return ('it has a virtual TPM, with which Nova rescues no server: '
                     'make it one without, or a network-first server')
-        image = self._images.of_server(server) or {}
+        image = self._own_image(server)
         if server.volume_ids and image.get('disk_format') == 'iso':
             return (
                 'it boots from the ISO %s, which nothing says to be the '
@@ -248,8 +256,30 @@ class Capabilities:
 
         :returns: None if they are not shown, or the image is gone.
         """
-        return (self._volumes.image_properties(server)
-                if server.image_id is None else self._images.of_server(server))
+        key = _key(server)
+        known = self._of_images if server.image_id else self._of_volumes
+        found = known.get(key)
+        if found is not None or self._not_shown.get(key):
+            return found
+        if server.image_id is None:
+            found = self._volumes.image_properties(server)
+        else:
+            with contextlib.suppress(errors.NotFound):
+                found = self._images.read(server.image_id)
+        if found is None:
+            self._not_shown.put(key, True)
+        else:
+            known.put(key, found)
+        return found
+
+    def _own_image(self, server):
+        """Return a server's image; {} of a volume, or if it is gone."""
+        return (server.image_id and self._read_properties(server)) or {}
+
+
+def _key(server):
+    """Return what a server boots from: an image, or volumes."""
+    return server.image_id or server.volume_ids
 
 
 def _extra_specs(server):

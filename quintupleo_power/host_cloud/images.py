@@ -14,13 +14,11 @@ from oslo_utils import uuidutils
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import identifiers
-from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
 
-# An image's properties hardly ever change; what a rescue does with a stale
-# one is an error of Nova, which makes the driver read it again. Nor does
-# power sync ask at each pass for an image that is gone.
+# A rescue image hardly ever changes; what a rescue does with a stale one is
+# an error of Nova, which makes the driver read it again.
 MAX_AGE = 300.0
 
 BIOS = 'bios'
@@ -61,10 +59,8 @@ class Images:
     def __init__(self, image: service.Service):
         """Use the image service of a cloud."""
         self._image = image
-        self._known = cache.Cache(MAX_AGE)
         # Those that were checked to be rescue images, by UUID or name.
         self._rescue_images = cache.Cache(MAX_AGE)
-        self._missing = cache.Cache(MAX_AGE)
 
     def read(self, reference: str) -> dict:
         """Return an image."""
@@ -82,27 +78,9 @@ class Images:
             self._rescue_images.put(reference, image)
         return image['id']
 
-    def of_server(self, server: servers.Server) -> dict | None:
-        """Return a server's image; None of a volume, or if it is gone."""
-        if server.image_id is None or self._missing.get(server.image_id):
-            return None
-        image = self._known.get(server.image_id)
-        if image is None:
-            try:
-                image = self.read(server.image_id)
-            except errors.NotFound:
-                self._missing.put(server.image_id, True)
-                return None
-            self._known.put(server.image_id, image)
-        return image
-
     def forget_rescue_image(self, reference: str) -> None:
         """Read a rescue image again the next time."""
         self._rescue_images.drop(reference)
-
-    def forget_missing(self, image_id: str | None) -> None:
-        """Ask again for an image that was gone."""
-        self._missing.drop(image_id)
 
 
 def firmware(properties: dict) -> str:

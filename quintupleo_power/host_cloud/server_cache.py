@@ -14,7 +14,6 @@ import time
 
 from oslo_log import log
 
-from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import servers
@@ -85,13 +84,9 @@ class ServerCache:
 
     def get(self, reference: str) -> servers.Server:
         """Return a server as a reading shows it that begins now."""
-        return self.complete(self._get(reference))
-
-    def complete(self, server: servers.Server,
-                 cached: bool = False) -> servers.Server:
-        """See :meth:`capabilities.Capabilities.complete`."""
-        return (self._capabilities.complete(server, cached)
-                if self._capabilities else server)
+        server = self._get(reference)
+        return (self._capabilities.complete(server) if self._capabilities
+                else server)
 
     def _get(self, reference):
         begun = time.monotonic()
@@ -110,13 +105,8 @@ class ServerCache:
             with self._lock:
                 self._readers -= 1
 
-    def get_cached(self, reference: str) -> servers.Server:
-        """Return a server as of at most server_list_max_age seconds ago."""
-        max_age = CONF.quintupleo.server_list_max_age
-        return self.complete(self._get_cached(reference, max_age),
-                             cached=True)
-
-    def _get_cached(self, reference, max_age):
+    def get_cached(self, reference: str, max_age: float) -> servers.Server:
+        """Return a server as of at most some seconds ago, as Nova shows it."""
         if max_age <= 0:
             return self._get(reference)
         now = time.monotonic()

@@ -5,7 +5,6 @@ import time
 
 from oslo_log import log
 
-from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
@@ -13,11 +12,6 @@ from quintupleo_power.host_cloud import typed_json
 
 LOG = log.getLogger(__name__)
 
-# Cinder keeps the properties of an image with the volume, however the image
-# changes later.
-MAX_AGE = 86400.0
-# Power sync does not ask at each pass for volumes that are not shown.
-MISSING_MAX_AGE = 300.0
 # A catalog comes with a token and is kept as long, which may be hours. Seconds
 # after which another one is asked for where it lacks the service.
 CATALOG_MAX_AGE = 60.0
@@ -30,8 +24,6 @@ class Volumes:
         """Use the block storage service of a cloud."""
         self._volume = volume
         self._catalog_at = time.monotonic()
-        self._properties = cache.Cache(MAX_AGE)
-        self._missing = cache.Cache(MISSING_MAX_AGE)
 
     def image_properties(self, server: servers.Server) -> dict | None:
         """Return the properties of the image that a server's volumes are of.
@@ -40,25 +32,15 @@ class Volumes:
             from was made from an image; None if the host cloud does not show
             the volumes.
         """
-        if self._missing.get(server.volume_ids):
+        shown = self._read_shown(server)
+        properties = [
+            volume.find('volume_image_metadata', dict) for volume in shown
+            # "true" and "false" in Cinder's API.
+            if str(volume.get('bootable', str, bool)).lower() == 'true']
+        found: dict = next(filter(None, properties), {})
+        if not found and len(shown) < len(server.volume_ids):
             return None
-        found = self._properties.get(server.volume_ids)
-        if found is None:
-            shown = self._read_shown(server)
-            properties = [
-                volume.find('volume_image_metadata', dict) for volume in shown
-                # "true" and "false" in Cinder's API.
-                if str(volume.get('bootable', str, bool)).lower() == 'true']
-            found = next(filter(None, properties), {})
-            if not found and len(shown) < len(server.volume_ids):
-                self._missing.put(server.volume_ids, True)
-                return None
-            self._properties.put(server.volume_ids, found)
         return found
-
-    def forget_missing(self, volume_ids: tuple[str, ...]) -> None:
-        """Ask again for volumes that were not shown."""
-        self._missing.drop(volume_ids)
 
     def first_disk(self, server: servers.Server) -> int | None:
         """Return the size in GiB of the first disk that is seen, or None."""

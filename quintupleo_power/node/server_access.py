@@ -67,8 +67,9 @@ def get_read_only(node: objects.Node, info: driver_info.DriverInfo,
     """
     with cloud.limit_readers(info.credentials,
                              CONF.conductor.sync_power_state_workers):
-        server = (host.servers.get_cached if cached
-                  else host.servers.get)(info.server)
+        server = (host.servers.get_cached(
+            info.server, CONF.quintupleo.server_list_max_age)
+            if cached else host.servers.get(info.server))
     _require_metadata(node, server)
     return server
 

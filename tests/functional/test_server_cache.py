@@ -7,7 +7,6 @@ by itself.
 
 import concurrent.futures
 import time
-from unittest import mock
 
 import pytest
 
@@ -18,6 +17,9 @@ from quintupleo_power import transitions
 from tests.functional import conftest
 
 Action = transitions.Action
+
+# Seconds.
+MAX_AGE = 30.0
 
 
 @pytest.fixture(scope='module')
@@ -59,26 +61,25 @@ def host(deployment, monkeypatch):
 def test_a_pass_costs_one_list(host, servers):
     host, reads = host
     for server_id in servers:
-        host.servers.get_cached(server_id)
+        host.servers.get_cached(server_id, MAX_AGE)
     assert reads == [(f'/servers/{servers[0]}',), ('/servers/detail',)]
-    seen = [host.servers.get_cached(server_id) for server_id in servers]
+    seen = [host.servers.get_cached(server_id, MAX_AGE)
+            for server_id in servers]
     assert len(reads) == 2
     assert seen == [host.servers.get(server_id) for server_id in servers]
 
 
-def test_later_pass_costs_one_list_of_changes(host, servers, deployment,
-                                              monkeypatch):
+def test_later_pass_costs_one_list_of_changes(host, servers, deployment):
     host, reads = host
     for server_id in servers:
-        host.servers.get_cached(server_id)
+        host.servers.get_cached(server_id, MAX_AGE)
     compute = deployment.cloud.compute
     compute.stop_server(servers[1])
     compute.wait_for_server(compute.get_server(servers[1]), 'SHUTOFF')
-    # As if a minute had passed.
-    monkeypatch.setattr(server_cache, 'CONF', mock.Mock(
-        quintupleo=mock.Mock(server_list_max_age=0.001)))
     reads.clear()
-    seen = [host.servers.get_cached(server_id) for server_id in servers]
+    # As if a minute had passed.
+    seen = [host.servers.get_cached(server_id, 0.001)
+            for server_id in servers]
     assert set(reads) == {('/servers/detail', 'changes-since')}
     assert seen == [host.servers.get(server_id) for server_id in servers]
     assert seen[1].state.vm_state == 'stopped'
@@ -89,11 +90,12 @@ def test_later_pass_costs_one_list_of_changes(host, servers, deployment,
 def test_action_makes_one_server_stale_and_no_other(host, servers):
     host, reads = host
     for server_id in servers:
-        host.servers.get_cached(server_id)
+        host.servers.get_cached(server_id, MAX_AGE)
     host.actions.run(host.servers.get(servers[0]), Action.STOP,
                      time.monotonic() + 60)
     reads.clear()
-    seen = [host.servers.get_cached(server_id) for server_id in servers]
+    seen = [host.servers.get_cached(server_id, MAX_AGE)
+            for server_id in servers]
     assert reads == [(f'/servers/{servers[0]}',)]
     assert [server.state.vm_state for server in seen] == [
         'stopped', 'active', 'active']

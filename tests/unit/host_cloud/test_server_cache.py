@@ -111,7 +111,7 @@ class ServerCacheTestCase(unittest.TestCase):
 
     def cached(self, reference, max_age=30.0):
         """Return a server as power sync may see it."""
-        return self.cache._get_cached(reference, max_age)
+        return self.cache.get_cached(reference, max_age)
 
     def sync(self, ids, max_age=30.0):
         """Return what power sync asks for, and the requests that it took."""

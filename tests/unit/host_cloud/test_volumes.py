@@ -7,11 +7,10 @@ from ironic.common import states
 from ironic.conductor import utils as conductor_utils
 
 from quintupleo_power.host_cloud import cache
+from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import images
-from quintupleo_power.host_cloud import volumes
 from tests.unit import base
 
 NETWORK_FIRST = {'quintupleo_boot': 'network-first'}
@@ -87,7 +86,7 @@ class NetworkFirstTestCase(VolumesTestCase):
         for server in (self.add_network_first(), self.add_volume_backed(),
                        self.add_volume_backed(**NETWORK_FIRST)):
             before = self.read(server).network_first
-            self.clock.sleep(10 * images.MAX_AGE)
+            self.clock.sleep(10 * capabilities.IMAGE_MAX_AGE)
             self.host_cloud.forget_requests()
             self.assertEqual(before, self.read(server).network_first)
             self.assertEqual([f'GET /v2.1/servers/{server.id}'],
@@ -99,7 +98,7 @@ class NetworkFirstTestCase(VolumesTestCase):
         del image['quintupleo_boot']
         self.assertFalse(self.read(server).network_first)
         image.update(NETWORK_FIRST)
-        self.clock.sleep(images.MAX_AGE)
+        self.clock.sleep(capabilities.IMAGE_MAX_AGE)
         self.assertTrue(self.read(server).network_first)
 
     def test_known_after_waiting_and_after_an_action(self):
@@ -139,8 +138,10 @@ class NotShownTestCase(VolumesTestCase):
         self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
 
     def watch(self, server):
-        """Read a server as power sync does."""
-        return self.host().servers.get_cached(server.id)
+        """Ask for the boot mode of a server as power sync does."""
+        host = self.host()
+        return host.capabilities.boot_mode(
+            host.servers.get_cached(server.id, 30.0))
 
     def reboot_to_pxe(self, server):
         self.use(server)
@@ -182,7 +183,7 @@ class NotShownTestCase(VolumesTestCase):
     def test_one_refusal_is_not_remembered(self):
         for _ in self.hide_volumes(times=2):
             self.forget_clouds()
-            self.assertIsNone(self.watch(self.on_volumes).network_first)
+            self.assertIsNone(self.watch(self.on_volumes))
             self.host_cloud.stop_failing()
             self.assertIs(True, self.read(self.on_volumes).network_first)
             self.assert_boots(self.on_volumes)
@@ -195,7 +196,7 @@ class NotShownTestCase(VolumesTestCase):
         server = self.host_cloud.add_server(
             name='two', image=None, volumes=(first, second))
         self.host_cloud.fail('GET', f'/volumes/{first["id"]}', 403)
-        self.assertIsNone(self.watch(server).network_first)
+        self.assertIsNone(self.watch(server))
         self.assertIs(True, self.read(server).network_first)
 
     def test_answer_of_a_wrong_form_is_not_believed(self):
@@ -213,8 +214,9 @@ class NotShownTestCase(VolumesTestCase):
                 self.assert_boots(self.on_volumes)
 
     def test_image_that_was_not_shared_for_a_moment(self):
+        self.host_cloud.microversion = '2.97'
         self.host_cloud.fail('GET', '/images/', 404)
-        self.assertFalse(self.watch(self.on_image).network_first)
+        self.assertIsNone(self.watch(self.on_image))
         self.assert_boots(self.on_image)
 
     def test_rescue_is_not_sent(self):
@@ -226,7 +228,7 @@ class NotShownTestCase(VolumesTestCase):
 
     def test_catalog_that_lacked_the_service_for_a_moment(self):
         self.host_cloud.has_volume_service = False
-        self.assertIsNone(self.watch(self.on_volumes).network_first)
+        self.assertIsNone(self.watch(self.on_volumes))
         self.assert_refused(self.on_volumes)
         self.host_cloud.has_volume_service = True
         # The token is good for years.
@@ -243,12 +245,13 @@ class NotShownTestCase(VolumesTestCase):
             for request in self.host_cloud.requests))
 
     def test_power_sync_does_not_ask_for_an_image_that_is_gone(self):
+        self.host_cloud.microversion = '2.97'
         del self.host_cloud.images[self.on_image.image]
         self.watch(self.on_image)
         self.host_cloud.forget_requests()
         for _ in range(3):
             self.clock.now += 60
-            self.assertFalse(self.watch(self.on_image).network_first)
+            self.assertIsNone(self.watch(self.on_image))
         self.assertEqual([], [each for each in self.host_cloud.requests
                               if 'images' in each])
 
@@ -265,7 +268,7 @@ class NotShownTestCase(VolumesTestCase):
         self.read(self.on_volumes)
         for _ in self.hide_volumes():
             self.assertIs(True, self.read(self.on_volumes).network_first)
-        self.clock.now += volumes.MAX_AGE
+        self.clock.now += capabilities.VOLUME_MAX_AGE
         for _ in self.hide_volumes():
             self.assertIsNone(self.read(self.on_volumes).network_first)
 

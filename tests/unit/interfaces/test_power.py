@@ -961,7 +961,8 @@ class ConcurrencyTestCase(PowerTestCase):
         def begin(server, *args):
             serve(server, *args)
             # Power sync looks at the same server just now.
-            cloud.get(connection.Credentials()).servers.get_cached(server.id)
+            cloud.get(connection.Credentials()).servers.get_cached(
+                server.id, 30.0)
 
         self.host_cloud._begin = begin
         self.set_power(states.POWER_OFF)
