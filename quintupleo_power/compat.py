@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one release of Ironic needs and another does not."""
 
+from collections import abc
+import inspect
+
 from ironic.common import context as ironic_context
 from ironic.common import exception
 from ironic.common import images
@@ -40,7 +43,20 @@ except ImportError:
 # The classes of deploy interface noop, which came with Ironic 33.0.
 NO_DEPLOY = tuple(filter(None, [getattr(noop, 'NoDeploy', None)]))
 
-get_metrics_logger = metrics_utils.get_metrics_logger
+
+def timed(name: str) -> abc.Callable[[type], type]:
+    """Return a decorator of classes whose methods Ironic's metrics time.
+
+    :param name: the interface's, in the names of the metrics.
+    """
+    def decorate(cls):
+        metrics = metrics_utils.get_metrics_logger(cls.__module__)
+        for key, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not key.startswith('__'):
+                setattr(cls, key, metrics.timer(f'{name}.{key}')(method))
+        return cls
+
+    return decorate
 
 
 def previous_provision_state(task: task_manager.TaskManager) -> str | None:

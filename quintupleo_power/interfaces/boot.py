@@ -26,7 +26,6 @@ from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 
 LOG = log.getLogger(__name__)
-METRICS = compat.get_metrics_logger(__name__)
 
 PROPERTIES = driver_info.COMMON_PROPERTIES | {
     f'{mode}_{what}': (
@@ -45,6 +44,7 @@ PROPERTIES = driver_info.COMMON_PROPERTIES | {
 }
 
 
+@compat.timed('QuintupleoVirtualMediaBoot')
 class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
                                  base.BootInterface):
     """Boots from an ISO that a rescue puts into the server's CD-ROM drive."""
@@ -57,7 +57,6 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         """How Ironic serves an ISO that a user attaches."""
         return compat.image_publisher_settings()
 
-    @METRICS.timer('QuintupleoVirtualMediaBoot.validate')
     def validate(self, task):
         """Check that there is what an ISO is made of.
 
@@ -108,7 +107,6 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
             return
         boot_iso.require_boot_loader(task.node, mode)
 
-    @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_ramdisk')
     def prepare_ramdisk(self, task, ramdisk_params):
         """Set the next boot to be from an ISO with the agent.
 
@@ -142,13 +140,11 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         conductor_utils.node_set_boot_device(task, boot_devices.CDROM,
                                              persistent=False)
 
-    @METRICS.timer('QuintupleoVirtualMediaBoot.clean_up_ramdisk')
     def clean_up_ramdisk(self, task):
         """Remove the ISO with the agent."""
         if not conductor_utils.is_fast_track(task):
             virtual_media.eject(task.node)
 
-    @METRICS.timer('QuintupleoVirtualMediaBoot.prepare_instance')
     def prepare_instance(self, task):
         """Set all boots from now on to be those of the instance.
 
@@ -175,7 +171,6 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
             device = boot_devices.DISK
         conductor_utils.node_set_boot_device(task, device, persistent=True)
 
-    @METRICS.timer('QuintupleoVirtualMediaBoot.clean_up_instance')
     def clean_up_instance(self, task):
         """Remove whatever is in the drive."""
         virtual_media.eject(task.node)

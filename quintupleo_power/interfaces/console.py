@@ -10,26 +10,23 @@ from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 
-METRICS = compat.get_metrics_logger(__name__)
-
 # What Ironic's own graphical consoles are called, which its clients know
 # (ironic.common.vnc.get_console); the others keep Nova's names.
 _IRONIC_TYPES = {'novnc': 'vnc'}
 
 
+@compat.timed('QuintupleoConsole')
 class QuintupleoConsole(server_interface.ServerInterface,
                         base.ConsoleInterface):
     """Console of a Nova server, by a URL of the host cloud's own proxy."""
 
     properties = driver_info.CONSOLE_PROPERTIES
 
-    @METRICS.timer('QuintupleoConsole.validate')
     def validate(self, task):
         """Check the node's settings, without a request to the host cloud."""
         driver_info.parse(task.node)
         driver_info.console_type(task.node)
 
-    @METRICS.timer('QuintupleoConsole.start_console')
     def start_console(self, task):
         """Check that the host cloud gives a console.
 
@@ -43,7 +40,6 @@ class QuintupleoConsole(server_interface.ServerInterface,
     def stop_console(self, task):
         """Do nothing: what gives access to a console runs out by itself."""
 
-    @METRICS.timer('QuintupleoConsole.get_console')
     @injection.injected
     def get_console(self, task):
         """Get a URL that opens the console for some minutes.

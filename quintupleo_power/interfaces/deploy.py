@@ -34,16 +34,15 @@ from quintupleo_power.rebuild import source_image
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
-METRICS = compat.get_metrics_logger(__name__)
 
 
 # Ironic's own rescue, too, boots an agent, whose heartbeats come here.
+@compat.timed('QuintupleoRebuildDeploy')
 class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                               agent_base.HeartbeatMixin,
                               base.DeployInterface):
     """Deployment by Nova's rebuild."""
 
-    @METRICS.timer('QuintupleoRebuildDeploy.validate')
     def validate(self, task):
         """Check that the image can be deployed on the server by a rebuild.
 
@@ -99,7 +98,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                 server_fields.check(task.node, host.compute.microversion,
                                     server, drive)
 
-    @METRICS.timer('QuintupleoRebuildDeploy.prepare')
     @task_manager.require_exclusive_lock
     def prepare(self, task):
         """Check the config drive that came with the request, attach volumes.
@@ -118,7 +116,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         self._check(task, {}, fetch=True)
         task.driver.storage.attach_volumes(task)
 
-    @METRICS.timer('QuintupleoRebuildDeploy.deploy')
     @base.deploy_step(priority=100)
     @task_manager.require_exclusive_lock
     def deploy(self, task):
@@ -168,7 +165,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         LOG.info('Node %(node)s was deployed by a rebuild of server '
                  '%(server)s', {'node': node.uuid, 'server': server.id})
 
-    @METRICS.timer('QuintupleoRebuildDeploy.tear_down')
     @task_manager.require_exclusive_lock
     def tear_down(self, task):
         """Power the node off and take it from the instance's networks.
@@ -186,13 +182,11 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         task.driver.network.unconfigure_tenant_networks(task)
         return states.DELETED
 
-    @METRICS.timer('QuintupleoRebuildDeploy.clean_up')
     def clean_up(self, task):
         """Remove what a deployment has left on this conductor."""
         deploy_utils.destroy_images(task.node.uuid)
         task.driver.boot.clean_up_instance(task)
 
-    @METRICS.timer('QuintupleoRebuildDeploy.prepare_service')
     def prepare_service(self, task):
         """Check the service steps that were asked for, as no agent will.
 
@@ -204,7 +198,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
     def take_over(self, task):
         """Do nothing: no conductor has anything that an instance needs."""
 
-    @METRICS.timer('QuintupleoRebuildDeploy.tear_down_cleaning')
     def tear_down_cleaning(self, task):
         """Power the node off, as it is after a cleaning by an agent.
 

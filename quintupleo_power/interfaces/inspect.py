@@ -21,12 +21,12 @@ from quintupleo_power.node import inventory
 from quintupleo_power.node import server_access
 
 LOG = log.getLogger(__name__)
-METRICS = compat.get_metrics_logger(__name__)
 
 # That of a port's physical_network in Ironic's database.
 _LONGEST_PHYSICAL_NETWORK = 64
 
 
+@compat.timed('QuintupleoInspect')
 class QuintupleoInspect(server_interface.ServerInterface,
                         base.InspectInterface):
     """Inspection of a Nova server from outside, in whatever state it is."""
@@ -40,7 +40,6 @@ class QuintupleoInspect(server_interface.ServerInterface,
         self.hooks = compat.inspection_hooks(
             'quintupleo', CONF.quintupleo.inspection_hooks)
 
-    @METRICS.timer('QuintupleoInspect.validate')
     def validate(self, task: task_manager.TaskManager) -> None:
         """Check the node's settings, without a request to the host cloud.
 
@@ -55,7 +54,6 @@ class QuintupleoInspect(server_interface.ServerInterface,
                 f'quintupleo fault delete {task.node.uuid} --all" deletes '
                 'them')
 
-    @METRICS.timer('QuintupleoInspect.inspect_hardware')
     def inspect_hardware(self, task: task_manager.TaskManager) -> str:
         """Read what the server is and write it to the node.
 

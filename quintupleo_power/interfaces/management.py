@@ -30,7 +30,6 @@ from quintupleo_power.rebuild import disk_steps
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
-METRICS = compat.get_metrics_logger(__name__)
 
 # Words of Ironic that are values of transitions.Device.
 _DEVICES = (boot_devices.PXE, boot_devices.DISK, boot_devices.CDROM)
@@ -40,12 +39,12 @@ _DEVICES = (boot_devices.PXE, boot_devices.DISK, boot_devices.CDROM)
 _PRIORITIES = {'wipe_disk': 10, 'clear_instance_data': 1}
 
 
+@compat.timed('QuintupleoManagement')
 class QuintupleoManagement(server_interface.ServerInterface,
                            disk_steps.DiskSteps, attached_iso.VirtualMedia,
                            base.ManagementInterface):
     """What of a Nova server a BMC would manage, beside its power."""
 
-    @METRICS.timer('QuintupleoManagement.validate')
     def validate(self, task):
         """Check the node's settings, without a request to the host cloud.
 
@@ -54,7 +53,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
         """
         driver_info.parse(task.node)
 
-    @METRICS.timer('QuintupleoManagement.get_supported_boot_devices')
     def get_supported_boot_devices(self, task):
         """Get a list of the boot devices that this node's server has.
 
@@ -69,7 +67,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
                                           and not server.network_first)}
         return [device for device in _DEVICES if supported[device]]
 
-    @METRICS.timer('QuintupleoManagement.set_boot_device')
     @task_manager.require_exclusive_lock
     @injection.injected
     def set_boot_device(self, task, device, persistent=False):
@@ -93,7 +90,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
                   {'node': task.node.uuid, 'device': device,
                    'how': 'and from then on' if persistent else 'once'})
 
-    @METRICS.timer('QuintupleoManagement.get_boot_device')
     def get_boot_device(self, task):
         """Get the device that the node boots from next.
 
@@ -109,7 +105,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
                           else transitions.Device.DISK)
         return {'boot_device': device.value, 'persistent': persistent}
 
-    @METRICS.timer('QuintupleoManagement.get_supported_boot_modes')
     def get_supported_boot_modes(self, task):
         """Get a list of the boot modes that the node's server has.
 
@@ -121,7 +116,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
         return [current] if current else [boot_modes.LEGACY_BIOS,
                                           boot_modes.UEFI]
 
-    @METRICS.timer('QuintupleoManagement.get_boot_mode')
     def get_boot_mode(self, task):
         """Return 'bios', 'uefi', or None if the host cloud does not tell."""
         # Power sync asks right after the power state, whose reading serves.
@@ -129,7 +123,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
             return host.capabilities.boot_mode(
                 server_access.get_read_only(task.node, info, host))
 
-    @METRICS.timer('QuintupleoManagement.set_boot_mode')
     @task_manager.require_exclusive_lock
     def set_boot_mode(self, task, mode):
         """Accept the boot mode that the server has, refuse the other.
@@ -141,7 +134,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
             current = host.capabilities.boot_mode(server)
         boot_mode.require(task.node, current, mode)
 
-    @METRICS.timer('QuintupleoManagement.get_secure_boot_state')
     def get_secure_boot_state(self, task):
         """Return whether the server's firmware boots only what is signed.
 
@@ -157,7 +149,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
                 driver=task.node.driver, extension='get_secure_boot_state')
         return state
 
-    @METRICS.timer('QuintupleoManagement.set_secure_boot_state')
     @task_manager.require_exclusive_lock
     def set_secure_boot_state(self, task, state):
         """Accept the secure boot state that the server has, refuse the other.
@@ -182,13 +173,11 @@ class QuintupleoManagement(server_interface.ServerInterface,
         """Return what Nova tells its guests in DMI, without a request."""
         return inventory.VENDOR
 
-    @METRICS.timer('QuintupleoManagement.get_mac_addresses')
     def get_mac_addresses(self, task):
         """Get a list of the MAC addresses of the node's server."""
         with server_access.use(task.node) as (host, server):
             return [card.mac for card in host.ports.of_server(server)]
 
-    @METRICS.timer('QuintupleoManagement.inject_nmi')
     @task_manager.require_exclusive_lock
     @injection.injected
     def inject_nmi(self, task):
@@ -208,7 +197,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
         LOG.info('Node %(node)s: an NMI was injected into server %(server)s',
                  {'node': task.node.uuid, 'server': server.id})
 
-    @METRICS.timer('QuintupleoManagement.get_node_health')
     def get_node_health(self, task):
         """Get the health of the node's server; Ironic asks since 34.0.
 

@@ -31,7 +31,6 @@ from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
-METRICS = compat.get_metrics_logger(__name__)
 
 # Where a port keeps the VIF that it has now (``NetType`` of Ironic's
 # ``ironic/drivers/modules/network/common.py``), and how its network is set.
@@ -64,6 +63,7 @@ def _host_cloud(node):
         raise exception.NetworkError(str(exc)) from None
 
 
+@compat.timed('QuintupleoNetwork')
 class QuintupleoNetwork(server_interface.ServerInterface,
                         common.VIFPortIDMixin, base.NetworkInterface):
     """Networks of the host cloud, which isolate machines as switches would.
@@ -74,7 +74,6 @@ class QuintupleoNetwork(server_interface.ServerInterface,
 
     properties = PROPERTIES
 
-    @METRICS.timer('QuintupleoNetwork.validate')
     def validate(self, task):
         """Check the networks for provisioning and cleaning.
 
@@ -119,7 +118,6 @@ class QuintupleoNetwork(server_interface.ServerInterface,
     def portgroup_changed(self, task, portgroup_obj):
         """Do nothing: a server has no port groups."""
 
-    @METRICS.timer('QuintupleoNetwork.vif_attach')
     def vif_attach(self, task, vif_info):
         """Attach a port of the host cloud's Neutron as a card of the node.
 
@@ -144,7 +142,6 @@ class QuintupleoNetwork(server_interface.ServerInterface,
             self._plug(task, {port.address: vif_id})
         self._save_vif_to_port_like_obj(port, vif_id)
 
-    @METRICS.timer('QuintupleoNetwork.vif_detach')
     def vif_detach(self, task, vif_id):
         """Take a port of the host cloud's Neutron from the node.
 
@@ -174,7 +171,6 @@ class QuintupleoNetwork(server_interface.ServerInterface,
             self._remove(task, KINDS)
             self._plug(task, dict.fromkeys(self._vifs(task)))
 
-    @METRICS.timer('QuintupleoNetwork.reattach_networking')
     @base.service_step(requires_ramdisk=False)
     def reattach_networking(self, task):
         """Take the VIFs from the cards and attach them again, as a node runs.

@@ -30,7 +30,6 @@ from quintupleo_power import takeover
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
-METRICS = compat.get_metrics_logger(__name__)
 
 REQUESTS = {
     states.POWER_ON: transitions.Request.POWER_ON,
@@ -44,10 +43,10 @@ REQUESTS = {
 _warned_of = cache.Cache(86400.0)
 
 
+@compat.timed('QuintupleoPower')
 class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
     """Power of a Nova server."""
 
-    @METRICS.timer('QuintupleoPower.validate')
     def validate(self, task):
         """Check the node's settings and that its server can be used.
 
@@ -59,7 +58,6 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
             server = server_access.get(task.node, info, host, compare=True)
             _require_usable(task, info, host, server)
 
-    @METRICS.timer('QuintupleoPower.get_power_state')
     @injection.injected
     def get_power_state(self, task):
         """Return the power state of the task's node.
@@ -92,7 +90,6 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
                 _report_difference(task, info, host, server)
         return states.POWER_ON if is_on else states.POWER_OFF
 
-    @METRICS.timer('QuintupleoPower.set_power_state')
     @task_manager.require_exclusive_lock
     @injection.injected
     def set_power_state(self, task, power_state, timeout=None):
@@ -111,7 +108,6 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
         with pending_request.kept(task.node, power_state):
             executor.run(task.node, REQUESTS[power_state], timeout)
 
-    @METRICS.timer('QuintupleoPower.reboot')
     @task_manager.require_exclusive_lock
     def reboot(self, task, timeout=None):
         """Reboot the task's node hard, or power it on if it is off.
@@ -125,7 +121,6 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
         """Get a list of the supported power states."""
         return list(REQUESTS)
 
-    @METRICS.timer('QuintupleoPower._take_over')
     @periodics.node_periodic(
         purpose='finishing interrupted requests',
         # As often as Ironic looks for what a dead conductor has left.
@@ -139,7 +134,6 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
         """Finish what a conductor that died had begun with a node."""
         task.spawn_after(manager._spawn_worker, takeover.run, task)
 
-    @METRICS.timer('QuintupleoPower._finish_late')
     @periodics.node_periodic(
         purpose='carrying out late power requests',
         spacing=5, enabled=CONF.quintupleo.fault_injection,
@@ -149,7 +143,6 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
         """Carry a power request out that was answered before."""
         task.spawn_after(manager._spawn_worker, injection.carry_out_late, task)
 
-    @METRICS.timer('QuintupleoPower._keep_boot_logs')
     @periodics.node_periodic(
         purpose='keeping console logs of failures',
         # As often as Ironic looks for what has taken too long.

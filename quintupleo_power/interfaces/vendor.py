@@ -14,18 +14,16 @@ from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 
-METRICS = compat.get_metrics_logger(__name__)
-
 # A boot of Linux with its services.
 DEFAULT_LINES = 1000
 # More than any hypervisor of Nova keeps.
 MAX_LINES = 100000
 
 
+@compat.timed('QuintupleoVendor')
 class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
     """Methods of the vendor passthru."""
 
-    @METRICS.timer('QuintupleoVendor.validate')
     def validate(self, task, method=None, http_method=None, **arguments):
         """Check the node's settings and the arguments of a method.
 
@@ -48,7 +46,6 @@ class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
                     f"'{name}', only lines")
             _lines(task.node, value)
 
-    @METRICS.timer('QuintupleoVendor.console_log')
     @base.passthru(
         # Ironic's client sends arguments with POST and none with GET.
         ['GET', 'POST'], async_call=False, require_exclusive_lock=False,
@@ -67,7 +64,6 @@ class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
         with server_access.use(task.node) as (host, server):
             return {'output': consoles.log(host.compute, server, lines)}
 
-    @METRICS.timer('QuintupleoVendor.faults')
     @base.passthru(
         ['GET', 'POST', 'DELETE'], async_call=False,
         require_exclusive_lock=False,

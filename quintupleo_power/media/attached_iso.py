@@ -14,12 +14,11 @@ from quintupleo_power.media import virtual_media
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
 
-METRICS = compat.get_metrics_logger(__name__)
-
 # Seconds between two looks for what a dead conductor has left, as Ironic's.
 _INTERVAL = CONF.conductor.check_provision_state_interval or 60
 
 
+@compat.timed('QuintupleoManagement')
 class VirtualMedia:
     """Methods of the management interface for an ISO that a user attaches.
 
@@ -37,7 +36,6 @@ class VirtualMedia:
         return [{'media_types': ['CD', 'DVD'], 'inserted': image is not None,
                  'image': image}]
 
-    @METRICS.timer('QuintupleoManagement.attach_virtual_media')
     @task_manager.require_exclusive_lock
     def attach_virtual_media(self, task, device_type, image_url):
         """Put an ISO into the drive, in place of one that a user put there.
@@ -63,7 +61,6 @@ class VirtualMedia:
             virtual_media.insert(node, virtual_media.Purpose.USER, boot_mode,
                                  path)
 
-    @METRICS.timer('QuintupleoManagement.detach_virtual_media')
     @task_manager.require_exclusive_lock
     def detach_virtual_media(self, task, device_types=None):
         """Remove what is in the drive, if anything.
@@ -73,7 +70,6 @@ class VirtualMedia:
         _check(task.node, device_types or ())
         virtual_media.eject(task.node)
 
-    @METRICS.timer('QuintupleoManagement._remove_left')
     @periodics.node_periodic(
         purpose='removing virtual media that are not needed any more',
         spacing=_INTERVAL,
@@ -85,7 +81,6 @@ class VirtualMedia:
         """Remove the ISO of a conductor that died, or of a cloud away."""
         virtual_media.eject(task.node)
 
-    @METRICS.timer('QuintupleoManagement._remove_ownerless')
     # Ironic tells no driver when it deletes a node.
     @periodics.periodic(spacing=10 * _INTERVAL)
     def _remove_ownerless(self, manager, context):

@@ -28,8 +28,6 @@ from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
-METRICS = compat.get_metrics_logger(__name__)
-
 # Out of PXE it would be the agent that starts again, or the wrong system.
 _RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 
@@ -49,6 +47,7 @@ def _snapshot_step(function):
             task_manager.require_exclusive_lock(function)))
 
 
+@compat.timed('QuintupleoManagement')
 class DiskSteps:
     """The steps, as methods of the management interface.
 
@@ -57,7 +56,6 @@ class DiskSteps:
     cloud did not do it.
     """
 
-    @METRICS.timer('QuintupleoManagement.wipe_disk')
     @base.service_step(requires_ramdisk=False)
     @base.clean_step(priority=0, requires_ramdisk=False)
     @task_manager.require_exclusive_lock
@@ -72,7 +70,6 @@ class DiskSteps:
         """
         _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
 
-    @METRICS.timer('QuintupleoManagement.clear_instance_data')
     @base.clean_step(priority=0, requires_ramdisk=False)
     @task_manager.require_exclusive_lock
     def clear_instance_data(self, task):
@@ -86,7 +83,6 @@ class DiskSteps:
             _empty(task, 'clear_instance_data',
                    capabilities.Capabilities.rebuild_obstacle)
 
-    @METRICS.timer('QuintupleoManagement.snapshot')
     @_snapshot_step
     def snapshot(self, task, name):
         """Keep the content of the node's disks in the host cloud.
@@ -113,7 +109,6 @@ class DiskSteps:
             if runs:
                 conductor_utils.node_power_action(task, states.POWER_ON)
 
-    @METRICS.timer('QuintupleoManagement.restore')
     @_snapshot_step
     def restore(self, task, name):
         """Bring the node's disks back to a snapshot; it is off afterwards.
@@ -133,7 +128,6 @@ class DiskSteps:
         with exceptions.host_cloud(task.node) as (_, host):
             host.snapshots.restore_volumes(found, deadline)
 
-    @METRICS.timer('QuintupleoManagement.delete_snapshot')
     @_snapshot_step
     def delete_snapshot(self, task, name):
         """Remove a snapshot, if it is there."""
