@@ -71,6 +71,15 @@ class Server:
         """What Nova says of a server in ERROR, or where to look."""
         return self.fault or f'see "openstack server show {self.id}"'
 
+    def require(self, ability: str, obstacle: str | None) -> None:
+        """Raise Refused if there is an obstacle to what is asked of it.
+
+        :param ability: what it cannot be then, such as 'deployed'.
+        """
+        if obstacle:
+            raise transitions.Refused(f'Server {self.id} ({self.name}) cannot '
+                                      f'be {ability}: {obstacle}')
+
     @classmethod
     def from_body(cls, body: dict, read_at: float) -> 'Server':
         """Return the server that a ``server`` object of Nova's API shows."""

@@ -88,11 +88,10 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         drive = config_drive.of_task(task, fetch)
         with server_access.use(task.node, validating=True) as (host, server):
             obstacle = host.capabilities.rebuild_obstacle(server)
-            if obstacle:
-                raise transitions.Refused(
-                    f'Server {server.id} ({server.name}) cannot be deployed '
-                    f'by a rebuild: {obstacle}: use deploy_interface direct')
-            _require_room(host, server, image)
+            server.require('deployed by a rebuild', obstacle and (
+                f'{obstacle}: use deploy_interface direct'))
+            server.require('deployed', host.capabilities.disk_obstacle(
+                server, image))
             boot_mode.require_requested(task.node, host.capabilities, server)
             if drive:
                 server_fields.check(task.node, host.compute.microversion,
@@ -139,7 +138,8 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
             # The rebuild has its own time, and finds it then. An instance
             # that it is to replace runs until it is there.
             image_id = provide_image(host, server)
-            _require_room(host, server, host.images.read(image_id))
+            server.require('deployed', host.capabilities.disk_obstacle(
+                server, host.images.read(image_id)))
         _power_off(task)
         # Both before the rebuild: Nova's config drive describes the ports,
         # and what the boot interface refuses is to leave the disk alone.
@@ -212,14 +212,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
 def _power_off(task):
     if not compat.must_stay_on(task.node):
         conductor_utils.node_power_action(task, states.POWER_OFF)
-
-
-def _require_room(host, server, image):
-    obstacle = host.capabilities.disk_obstacle(server, image)
-    if obstacle:
-        raise transitions.Refused(
-            f'Server {server.id} ({server.name}) cannot be deployed: '
-            f'{obstacle}')
 
 
 def _provide_image(task, checksum, host, server):

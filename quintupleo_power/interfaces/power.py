@@ -164,10 +164,7 @@ def _require_usable(task, info, host, server):
 
     :raises: Refused or another HostCloudError if not.
     """
-    refusal = transitions.refusal(server.state)
-    if refusal:
-        raise transitions.Refused(
-            f'Server {server.id} ({server.name}) cannot be used: {refusal}')
+    server.require('used', transitions.refusal(server.state))
     ends_instance = _is_about_to_boot_an_agent(task)
     # Where it is not known, a rescue is refused when one is planned, which
     # is too late for an instance that is powered off for it.
@@ -226,11 +223,8 @@ def _require_rescue(task, info, host, server):
             f"{task.node.get_interface('management')} sets no boot device: "
             'set management_interface quintupleo, or make it a network-first '
             'server')
-    obstacle = host.capabilities.rescue_obstacle(server)
-    if obstacle:
-        raise transitions.Refused(
-            f'Server {server.id} ({server.name}) cannot be booted from the '
-            f'network: {obstacle}')
+    server.require('booted from the network',
+                   host.capabilities.rescue_obstacle(server))
     if not isinstance(task.driver.boot, boot.QuintupleoVirtualMediaBoot):
         rescue_image.find(task.node, info, host, server)
 

@@ -50,12 +50,9 @@ class VirtualMedia:
         node = task.node
         _check(node, [device_type])
         with server_access.use(node) as (host, server):
-            obstacle = (transitions.NO_CDROM if server.network_first
-                        else host.capabilities.rescue_obstacle(server))
-            if obstacle:
-                raise transitions.Refused(
-                    f'Server {server.id} ({server.name}) cannot be booted '
-                    f'from an ISO: {obstacle}')
+            server.require('booted from an ISO', transitions.NO_CDROM
+                           if server.network_first else
+                           host.capabilities.rescue_obstacle(server))
             boot_mode = rescue_image.boot_mode(node, host, server)
         with boot_iso.fetched(task, image_url) as path:
             virtual_media.insert(node, virtual_media.Purpose.USER, boot_mode,

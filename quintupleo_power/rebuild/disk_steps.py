@@ -162,11 +162,7 @@ def carry_out(task, step, request, body):
 
 def _empty(task, step, obstacle_of):
     def members(node, info, host, server):
-        obstacle = obstacle_of(host.capabilities, server)
-        if obstacle:
-            raise transitions.Refused(
-                f'Server {server.id} ({server.name}) cannot be wiped: '
-                f'{obstacle}')
+        server.require('wiped', obstacle_of(host.capabilities, server))
         image = {'imageRef': _empty_image(node, info, host, server)}
         if not leftover_data.may_be_left(node):
             return image
