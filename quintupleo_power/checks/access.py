@@ -34,7 +34,7 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
     return [
         results.Check(CREDENTIALS, lambda facts: project.sign_in(),
                       _judge_credentials),
-        results.Check(COMPUTE, lambda facts: project.microversion(),
+        results.Check(COMPUTE, lambda facts: project.compute.microversion,
                       _judge_microversion, need),
         results.Check(IMAGES, lambda facts: project.require_images(),
                       _judge_reached, need),

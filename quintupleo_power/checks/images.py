@@ -41,7 +41,8 @@ def _both(project, purpose, facts):
     for mode in BOOT_MODES:
         option = f'{purpose.replace(" ", "_")}_{mode}'
         try:
-            found[mode] = project.image(CONF.quintupleo[option])
+            found[mode] = images.read(
+                project.image, CONF.quintupleo[option])
         except (errors.NotFound, errors.NotUnique) as exc:
             found[mode] = exc
     return found

@@ -31,8 +31,8 @@ def checks(project: cloud_facts.CloudInfo,
     :param flavor: that of a server to be made.
     """
     if flavor:
-        yield results.Check(FLAVOR, lambda facts: project.flavor(flavor),
-                            judge_flavor, (access.COMPUTE,))
+        yield results.Check(FLAVOR, lambda facts: flavors.find(
+            project.compute, flavor), judge_flavor, (access.COMPUTE,))
     needs = (access.CREDENTIALS, *([FLAVOR] if flavor else ()))
     usage = functools.cache(lambda: {
         **quota.read(connection, retry.Retrier(timeout=_TIMEOUT)),

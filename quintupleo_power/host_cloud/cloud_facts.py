@@ -4,9 +4,7 @@
 import dataclasses
 
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import flavors
 from quintupleo_power.host_cloud import identifiers
-from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
@@ -71,40 +69,36 @@ class CloudInfo:
     def __init__(self, compute: service.Service, image: service.Service,
                  volume: service.Service, network: service.Service):
         """Use the services of a cloud."""
-        self._compute = compute
-        self._image = image
+        self.compute = compute
+        self.image = image
         self._volume = volume
         self._network = network
         self._project_id: str | None = None
 
     def sign_in(self) -> Token:
         """Get a new token, and return what it says."""
-        found = self._compute.sign_in()
+        found = self.compute.sign_in()
         try:
             self._project_id = found.project_id
             return Token(found.username, found.project_id,
                          found.project_name, tuple(found.role_names or ()),
                          _is_application_credential(found),
-                         self._compute.token_clock_ahead)
+                         self.compute.token_clock_ahead)
         except errors.UNEXPECTED_FORM as exc:
             # Properties of AccessInfo read the token when they are asked for.
             raise errors.MalformedAnswer(
                 'The host cloud describes a token in a form that Keystone '
                 f'does not have ({type(exc).__name__})')
 
-    def microversion(self) -> tuple[int, int]:
-        """Return the compute API's microversion that the driver uses."""
-        return self._compute.microversion
-
     def clock(self) -> float | None:
         """Return the seconds that Nova's clock is ahead, None if unknown."""
         # Any short answer has the time.
-        self._compute.get('/servers', limit=1)
-        return self._compute.clock_ahead
+        self.compute.get('/servers', limit=1)
+        return self.compute.clock_ahead
 
     def require_images(self) -> None:
         """Raise unless the image service can be used."""
-        self._image.get('/images', 'images', list, limit=1)
+        self.image.get('/images', 'images', list, limit=1)
 
     def has_volumes(self) -> bool:
         """Return whether there is a block storage service."""
@@ -147,10 +141,6 @@ class CloudInfo:
             tuple(subnet.get('cidr') for subnet in subnets
                   if subnet.get('enable_dhcp')))
 
-    def image(self, reference: str) -> dict:
-        """Return an image, see :func:`images.read`."""
-        return images.read(self._image, reference)
-
     def image_usage(self) -> tuple[int, int | None] | None:
         """Return (used, limit or None) of images, None if it is not shown.
 
@@ -158,7 +148,7 @@ class CloudInfo:
         usage").
         """
         try:
-            usage = self._image.get('/info/usage', 'usage')
+            usage = self.image.get('/info/usage', 'usage')
         except (errors.NotFound, errors.Forbidden):
             return None
         found = usage.get('image_count_total')
@@ -169,29 +159,25 @@ class CloudInfo:
         return found['usage'], (None if found['limit'] < 0
                                 else found['limit'])
 
-    def flavor(self, reference: str) -> flavors.Flavor:
-        """Return a flavor, see :func:`flavors.find`."""
-        return flavors.find(self._compute, reference)
-
     def tagged_servers(self, tag: str) -> list[servers.Server]:
         """Return the servers with a tag; may raise NotOffered."""
-        if self._compute.microversion < TAGS_MICROVERSION:
+        if self.compute.microversion < TAGS_MICROVERSION:
             raise errors.NotOffered(
                 'The compute API of the host cloud is %d.%d, and it takes '
                 '2.26 to list servers by their tag: name the servers one by '
-                'one' % self._compute.microversion)
-        return [server for page in servers.read_pages(self._compute, tags=tag)
+                'one' % self.compute.microversion)
+        return [server for page in servers.read_pages(self.compute, tags=tag)
                 for server in page]
 
     def has_rescued(self) -> bool:
         """Return whether one of the newest servers was ever rescued."""
-        newest = next(servers.read_pages(self._compute))
+        newest = next(servers.read_pages(self.compute))
         if any(server.state.vm_state == 'rescued' for server in newest):
             return True
         return any(
             each.get('action') == 'rescue' and not each.get('message')
             for server in newest[:_SERVERS]
-            for each in instance_actions.read(self._compute, server.id))
+            for each in instance_actions.read(self.compute, server.id))
 
 
 def _is_application_credential(token):
