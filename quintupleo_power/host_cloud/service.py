@@ -218,13 +218,10 @@ class Service:
             error = self._error(exc)
         except errors.HostCloudError as exc:
             error = exc
-        except OSError as exc:
-            # requests says so of a cacert or cert that is not there.
-            error = errors.CloudMisconfigured(
-                f'{self._title} cannot be used: {exc}')
         except Exception as exc:
-            # keystoneauth's password plugin says so of a missing password.
-            if type(exc) is not Exception:
+            # An OSError is what requests raises for a cacert or cert that is
+            # not there; this class keystoneauth for a missing password.
+            if type(exc) is not Exception and not isinstance(exc, OSError):
                 raise
             error = errors.CloudMisconfigured(
                 f'{self._title} cannot be used: {exc}')
