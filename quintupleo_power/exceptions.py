@@ -18,7 +18,7 @@ from quintupleo_power.host_cloud import time_limit
 from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
-# Seconds that the validations of one task may wait for host clouds: a request
+# Seconds that all validations of one task may wait for host clouds: a request
 # to Ironic's API waits for them, and gives up after a minute or two.
 VALIDATION_TIME = 20.0
 
@@ -41,21 +41,13 @@ def host_cloud(node, validating=False,
     """
     info = driver_info.parse(node)
     with translated(info, validating, failure), (
-            validation(node) if validating else contextlib.nullcontext()):
+            time_limit.within(VALIDATION_TIME, node) if validating
+            else contextlib.nullcontext()):
         # Who validates may have mended what was wrong, unless Ironic does, for
         # one node after the other (``_power_failure_recovery``).
         if not validating or node.fault == faults.POWER_FAILURE:
             cloud.require_answering(info.credentials)
         yield info, cloud.get(info.credentials)
-
-
-def validation(node):
-    """Limit what a validation of a node waits for its host cloud.
-
-    :param node: the node of a task, all of whose validations are limited
-        together.
-    """
-    return time_limit.within(VALIDATION_TIME, node)
 
 
 @contextlib.contextmanager

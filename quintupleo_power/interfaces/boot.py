@@ -15,6 +15,7 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power import exceptions
+from quintupleo_power.host_cloud import time_limit
 from quintupleo_power.interfaces import management
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import boot_iso
@@ -97,8 +98,8 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         if deploy_utils.needs_agent_ramdisk(task.node, mode=ramdisk):
             boot_iso.agent(task.node, ramdisk)
         try:
-            with exceptions.validation(task.node), server_access.use(
-                    task.node) as (host, server):
+            with time_limit.within(exceptions.VALIDATION_TIME, task.node), (
+                    server_access.use(task.node)) as (host, server):
                 boot_mode.require_requested(task.node, host.capabilities,
                                             server)
                 mode = rescue_image.boot_mode(task.node, host, server)
