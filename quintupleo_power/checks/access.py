@@ -12,6 +12,8 @@ VOLUMES, RESCUE = 'volume API', 'rescue'
 # A policy cannot be read. What the project has already done proves that it
 # may; without a proof only a trial shows it.
 TRY = 'run this command with --try --flavor <flavor>'
+ASK_OF_PORTS = ("ask the host cloud's operator for ports that Ironic's DHCP "
+                'server reaches')
 
 # What needs which compute API; the last one has all of it.
 _FEATURES = {
@@ -36,8 +38,8 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
                       _judge_credentials),
         results.Check(COMPUTE, lambda facts: project.compute.microversion,
                       _judge_microversion, need),
-        results.Check(IMAGES, lambda facts: project.require_images(),
-                      _judge_reached, need),
+        results.Check(IMAGES, lambda facts: project.image.get(
+            '/images', 'images', list, limit=1), _judge_reached, need),
         results.Check(NETWORKS, lambda facts: project.extensions(),
                       _judge_reached, need),
         results.Check(VOLUMES, lambda facts: project.has_volumes(),

@@ -21,7 +21,6 @@ class Cloud:
                  compute: service.Service, *others: service.Service):
         """Use what :func:`host_cloud.connection.services` returns."""
         self.connection = connection
-        self.compute = compute
         self.host = cloud.HostCloud(compute, *others)
         self.project = cloud_facts.CloudInfo(compute, *others)
 
@@ -29,7 +28,7 @@ class Cloud:
 class NoCloud:
     """A cloud that cannot be used; its sign-in raises the reason."""
 
-    connection = compute = host = None
+    connection = host = None
 
     def __init__(self, reason: Exception):
         self.project = self

@@ -36,9 +36,7 @@ def _judge_security(network):
         return results.passed('off')
     if network.security is None:
         return results.warned(
-            'Neutron does not report whether it is on',
-            "ask the host cloud's operator whether Ironic's DHCP server "
-            'reaches its ports')
+            'Neutron does not report whether it is on', access.ASK_OF_PORTS)
     if not network.is_own:
         return results.failed(
             "on, and the network is another project's, on which a member "
@@ -65,9 +63,7 @@ def _judge_port_security(extensions, ports):
     if 'port-security' not in extensions:
         return results.warned(
             'Neutron has no extension port-security, and filters what ports '
-            'send as it is configured',
-            "ask the host cloud's operator for ports that Ironic's DHCP "
-            'server reaches')
+            'send as it is configured', access.ASK_OF_PORTS)
     if any(port.security is False for port in ports):
         return results.passed('the project has ports without it')
     return results.warned('nothing shows whether this project may switch '

@@ -132,9 +132,7 @@ def _judge_security(ports):
         return results.warned(text, f'boot from another card, or {advice}')
     if any(port.security is None for port in ports):
         return results.warned(
-            'Neutron does not report whether it filters',
-            "ask the host cloud's operator whether Ironic's DHCP server "
-            'reaches these ports')
+            'Neutron does not report whether it filters', access.ASK_OF_PORTS)
     return results.passed('off')
 
 

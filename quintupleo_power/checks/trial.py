@@ -50,7 +50,8 @@ class Trial:
         self._flavor = flavor
         self._shown = shown
         self._timeout = timeout
-        self._operations = server_requests.Operations(target.compute, timeout)
+        self._operations = server_requests.Operations(target.host.compute,
+                                                      timeout)
         self._may_be_there = False
         self._advice = f'run "openstack quintupleo environment delete {name}"'
 

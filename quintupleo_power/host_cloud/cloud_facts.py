@@ -96,10 +96,6 @@ class CloudInfo:
         self.compute.get('/servers', limit=1)
         return self.compute.clock_ahead
 
-    def require_images(self) -> None:
-        """Raise unless the image service can be used."""
-        self.image.get('/images', 'images', list, limit=1)
-
     def has_volumes(self) -> bool:
         """Return whether there is a block storage service."""
         try:

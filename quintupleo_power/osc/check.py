@@ -37,20 +37,17 @@ class Check(common.Command, command.Lister):
             '--flavor', metavar='<flavor>',
             help=_('Flavor of a server to be made, for the quota and for '
                    '--try'))
-        parser.add_argument(
-            '--server', metavar='<server>', action='append', default=[],
-            dest='servers',
-            help=_('Look at this server, too; UUID or name; may be repeated'))
-        parser.add_argument(
-            '--network', metavar='<network>', action='append', default=[],
-            dest='networks',
-            help=_('Look at this network, on which servers are to be '
-                   'provisioned; UUID or name; may be repeated'))
-        parser.add_argument(
-            '--environment', metavar='<name>', action='append', default=[],
-            dest='environments',
-            help=_('Look at the servers of this environment, too; may be '
-                   'repeated'))
+        for what, metavar, help_text in (
+                ('server', '<server>', _(
+                    'Look at this server, too; UUID or name')),
+                ('network', '<network>', _(
+                    'Look at this network, on which servers are to be '
+                    'provisioned; UUID or name')),
+                ('environment', '<name>', _(
+                    'Look at the servers of this environment, too'))):
+            parser.add_argument(
+                f'--{what}', metavar=metavar, action='append', default=[],
+                dest=f'{what}s', help=help_text + _('; may be repeated'))
         parser.add_argument(
             '--try', action='store_true', dest='is_trial',
             help=_('Make a server, use it, and remove it; needs --flavor'))
