@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enrolls servers as nodes of an Ironic."""
+"""Describes servers as nodes of an Ironic, and enrolls them."""
 
 import collections
+import re
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import networking
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import schema
+from quintupleo_power.host_cloud import errors as host_errors
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import images
+from quintupleo_power.host_cloud import ports as host_ports
 from quintupleo_power.host_cloud import servers
 
 DRIVER = 'quintupleo'
 ENROLLED, COMPLETED, UNCHANGED = (
     'enrolled', 'completed', 'already enrolled')
 DEFAULT_ARCHITECTURE = 'x86_64'
+# What Ironic's API takes as the name of a node.
+_NODE_NAME = re.compile('[A-Za-z0-9._~-]+')
 # Names in Linux of the first disk of a bus.
 _FIRST_DISKS = {'virtio': '/dev/vda', 'scsi': '/dev/sda', 'sata': '/dev/sda',
                 'ide': '/dev/sda', 'usb': '/dev/sda', 'xen': '/dev/xvda'}
@@ -105,6 +110,103 @@ def root_device(bus, volume_id=None):
     if volume_id and bus in (None, 'virtio'):
         return {'serial': volume_id[:_SERIAL_LENGTH]}
     return {'name': _FIRST_DISKS.get(bus, '/dev/vda')}
+
+
+def describe_servers(host, references, cloud=None, resource_class=None,
+                     further=None, physical_networks=None):
+    """Return nodes for existing servers, each once.
+
+    :param references: UUIDs or unique names of servers.
+    :param cloud: entry of the conductor's clouds.yaml for the host cloud;
+        None for its [quintupleo] section.
+    :param further: dict of further capabilities.
+    :param physical_networks: dict of Ironic's names of networks by the
+        networks' UUID or name.
+    :returns: (nodes in the format of ``openstack baremetal create``, list of
+        warnings).
+    :raises: EnvironmentsError with a line for each server that cannot become
+        a node, or another HostCloudError.
+    """
+    wanted = {identifiers.reference(network): name
+              for network, name in (physical_networks or {}).items()}
+    problems, found = [], {}
+    for reference in references:
+        try:
+            server = host.servers.get(reference)
+            cards = host.ports.of_server(server)
+        except (host_errors.NotFound, host_errors.NotUnique) as exc:
+            problems.append(str(exc))
+            continue
+        found[server.id] = server, cards
+        if not cards:
+            problems.append(
+                f'Server {server.id} ({server.name}) has no port, and a node '
+                'needs one: add it with "openstack server add port"')
+    problems += _name_problems([server for server, _ in found.values()])
+    networks = {card.network_id for _, cards in found.values()
+                for card in cards}
+    names = (host.ports.network_names(networks)
+             if networks and wanted else {})
+    problems += [
+        f'--physical-network {network}: no port of the servers is on a '
+        'network of this name or UUID' for network
+        in set(wanted) - networks - set(names.values())]
+    if problems:
+        raise errors.EnvironmentsError('\n'.join(dict.fromkeys(problems)))
+    physical = {network: wanted.get(network) or wanted.get(names.get(network))
+                for network in networks}
+    return ([node(
+        server, cloud, _server_properties(host, server, further or {}),
+        [port(card.mac, physical[card.network_id])
+         for card in cards], resource_class)
+        for server, cards in found.values()],
+        [_warning(server, card) for server, cards in found.values()
+         for card in cards if host_ports.is_ignored(card.mac)])
+
+
+def _name_problems(found):
+    for name, count in collections.Counter(
+            server.name for server in found).items():
+        if not _NODE_NAME.fullmatch(name):
+            yield (f'Server name "{name}" cannot be the name of a node: use '
+                   'letters, digits, dots, dashes, underscores and tildes; '
+                   '"openstack server set --name" changes it')
+        elif count > 1:
+            yield (f'{count} of the servers are named "{name}", and the name '
+                   'of a node is unique: change the names with "openstack '
+                   'server set --name"')
+
+
+def _server_properties(host, server, further):
+    flavor = host.capabilities.flavor(server)
+    found = {
+        'cpus': flavor.vcpus, 'memory_mb': flavor.ram,
+        'local_gb': host.capabilities.root_disk(server, flavor),
+        'cpu_arch': host.capabilities.architecture(server, flavor)
+                    or DEFAULT_ARCHITECTURE,
+        'capabilities': capabilities(
+            {'boot_mode': host.capabilities.boot_mode(server),
+             **further}),
+        'root_device': _root_device(host, server)}
+    return {name: value for name, value in found.items() if value}
+
+
+def _root_device(host, server):
+    """Return the root device hint; None if the root disk is not known."""
+    bus = (host.capabilities.image_properties(server) or {}).get('hw_disk_bus')
+    if server.image_id and not server.network_first:
+        return root_device(bus)
+    if len(server.volume_ids) == 1:
+        return root_device(bus, server.volume_ids[0])
+    return None
+
+
+def _warning(server, card):
+    return (f'Server {server.id} ({server.name}): MAC address {card.mac} '
+            f'begins with {host_ports.IGNORED_MAC}, and newer releases of '
+            'ironic-python-agent pass over such a network card: replace the '
+            'port by one with another MAC address, for example one that '
+            'begins with 52:54:00')
 
 
 def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):

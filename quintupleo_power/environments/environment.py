@@ -14,7 +14,6 @@ from quintupleo_power.environments import console_logs
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import existing_servers
 from quintupleo_power.environments import images
 from quintupleo_power.environments import ironic_logs
 from quintupleo_power.environments import owned_resources
@@ -268,8 +267,8 @@ class Environments:
             resolver.resolve(self._inventory, wanted), host_cloud)
 
     def describe_servers(self, references, **options):
-        """Return nodes for servers, as :func:`existing_servers.describe`."""
-        described, warnings = existing_servers.describe(
+        """Return nodes for servers, as :func:`enrolment.describe_servers`."""
+        described, warnings = enrolment.describe_servers(
             cloud.HostCloud(*openstacksdk.services(self._connection)),
             references, **options)
         for warning in warnings:

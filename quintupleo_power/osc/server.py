@@ -42,7 +42,7 @@ class EnrollServers(common.EnvironmentsCommand, command.Lister):
         described = environments.describe_servers(
             parsed_args.servers, cloud=parsed_args.host_cloud,
             resource_class=parsed_args.resource_class,
-            capabilities=parsed_args.capabilities,
+            further=parsed_args.capabilities,
             physical_networks=parsed_args.physical_networks)
         return common.enroll(self.app, parsed_args, environments, described,
                              refuse_enrolled=True)
