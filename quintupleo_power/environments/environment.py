@@ -10,12 +10,11 @@ from oslo_utils import timeutils
 
 from quintupleo_power.environments import builder
 from quintupleo_power.environments import conductor
-from quintupleo_power.environments import console_logs
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
-from quintupleo_power.environments import ironic_logs
+from quintupleo_power.environments import logs
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -223,18 +222,18 @@ class Environments:
         return existed
 
     def console_logs(self, name):
-        """Return the :class:`console_logs.ConsoleLogs` of the servers."""
+        """Return the :class:`logs.ConsoleLogs` of the servers."""
         return self._console_logs(self.get(name))
 
     def _console_logs(self, found):
-        return console_logs.ConsoleLogs(self._inventory, {
+        return logs.ConsoleLogs(self._inventory, {
             ownership.name(found.name, each.key): each.body
             for each in found.all(plan.SERVER)})
 
     def save_logs(self, name, folder):
         """Write the console logs of the servers, and more, into a folder.
 
-        See :meth:`console_logs.ConsoleLogs.save` and :func:`ironic_logs.save`.
+        See :meth:`logs.ConsoleLogs.save` and :func:`logs.save_ironic`.
 
         :raises: EnvironmentsError if the folder cannot be written to.
         """
@@ -242,7 +241,7 @@ class Environments:
         try:
             self._console_logs(found).save(folder)
             if found.ironic:
-                ironic_logs.save(self._access(found.ironic),
+                logs.save_ironic(self._access(found.ironic),
                                  ownership.name(name, found.ironic.key),
                                  folder, self._progress)
         except OSError as exc:

@@ -10,11 +10,10 @@ from openstackclient import shell
 from osc_lib import exceptions
 
 from quintupleo_power.osc import environment
-from quintupleo_power.osc import environment_snapshot
 from tests.unit.environments import test_enrolment
 from tests.unit.environments import test_environment
 
-COMMANDS = {**vars(environment), **vars(environment_snapshot)}
+COMMANDS = vars(environment)
 
 
 class CommandTestCase(test_environment.EnvironmentTestCase):

@@ -14,7 +14,7 @@ roles:
   control: {kind: server, image: debian, flavor: small}
   compute: {flavor: small, count: 2}
 '''
-# More than console_logs._OVERLAP has of it.
+# More than logs._OVERLAP has of it.
 BOOT = ''.join(f'[{number:6}] line {number}\n' for number in range(500))
 
 

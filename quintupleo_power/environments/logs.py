@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the servers of an environment write to their serial consoles."""
+"""Logs of an environment: serial consoles, and its own Ironic's."""
 
 from concurrent import futures
 import json
 import pathlib
 import re
+import tempfile
 
+from keystoneauth1 import exceptions as ks_exceptions
+from keystoneauth1 import http_basic
+from keystoneauth1 import session
 from openstack import exceptions
 
 from quintupleo_power.environments import task_graph
+from quintupleo_power.host_cloud import errors as host_errors
 
 # Seconds between two reads of a console that is followed.
 INTERVAL = 2.0
@@ -21,6 +26,15 @@ _TERMINAL_COMMANDS = re.compile('\x1b(\\[[0-?]*[ -/]*[@-~]|.)')
 _ATTRIBUTES = ('name', 'id', 'status', 'vm_state', 'task_state',
                'power_state', 'fault', 'created_at', 'launched_at',
                'updated_at')
+# The first with the history of nodes; it is that of Ironic 20.0.
+_HEADERS = {'X-OpenStack-Ironic-API-Version': '1.78'}
+# What a node is given by users may be secret, and is left out.
+_FIELDS = ('name', 'uuid', 'provision_state', 'target_provision_state',
+           'power_state', 'target_power_state', 'clean_step', 'deploy_step',
+           'last_error', 'fault', 'maintenance', 'maintenance_reason',
+           'provision_updated_at')
+# Seconds for a response.
+_TIMEOUT = 30
 
 
 class ConsoleLogs:
@@ -113,3 +127,44 @@ def _printable(line):
     """Return a line that does nothing to a terminal."""
     return ''.join(character for character in _TERMINAL_COMMANDS.sub('', line)
                    if character.isprintable() or character == '\t')
+
+
+def save_ironic(access, server_name, folder, progress):
+    """Write state and history of each node, and the log of the Ironic.
+
+    What it does not answer is left out, with a note to the user.
+
+    :param access: see :meth:`environment.Environments.access`.
+    :param server_name: name of its server, which the files are named for.
+    :param folder: path of a folder that exists.
+    """
+    def write(name, content):
+        pathlib.Path(folder, f'{server_name}.{name}').write_bytes(content)
+
+    with tempfile.NamedTemporaryFile('w', suffix='.pem') as certificate:
+        certificate.write(access['certificate'])
+        certificate.flush()
+        api = session.Session(
+            http_basic.HTTPBasicAuth(access['url'], access['username'],
+                                     access['password']),
+            verify=certificate.name, timeout=_TIMEOUT)
+        try:
+            write('ironic.log', api.get(access['url'] + '/ironic.log').content)
+            write('nodes.json', json.dumps(_nodes(api, access['url']),
+                                           indent=2).encode())
+        except (ks_exceptions.ClientException,
+                *host_errors.UNEXPECTED_FORM) as exc:
+            progress.note(f'The Ironic at {access["url"]} did not give all '
+                          f'of its log and of its nodes: {exc}')
+
+
+def _nodes(api, url):
+    """Return the nodes, each with its history."""
+    def read(path):
+        return api.get(url + path, headers=_HEADERS).json()
+
+    nodes = read(f'/v1/nodes?fields={",".join(_FIELDS)}')['nodes']
+    for node in nodes:
+        node['history'] = read(
+            f'/v1/nodes/{node["uuid"]}/history?detail=true')['history']
+    return nodes
