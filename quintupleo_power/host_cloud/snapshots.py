@@ -46,22 +46,19 @@ class Snapshot:
     """A snapshot, as its image describes it.
 
     :ivar id: UUID of the image; ``server`` is that of the server.
+    :ivar title: what all of it is named in the host cloud.
     :ivar created_at: when it was begun, as Glance writes it.
     :ivar volumes: how many volumes it holds beside the disk.
     """
 
     id: str
+    title: str
     name: str
     server: str
     created_at: str
     is_image_ready: bool
     volumes: int
     properties: dict = dataclasses.field(repr=False, compare=False)
-
-    @property
-    def title(self) -> str:
-        """What all of it is named in the host cloud."""
-        return title(self.name, self.server)
 
     @classmethod
     def of_image(cls, image: dict) -> 'Snapshot | None':
@@ -70,7 +67,8 @@ class Snapshot:
         if not name or not server or image.get('name') != title(name, server):
             return None
         volumes = str(image.get(VOLUMES, ''))
-        return cls(image['id'], name, server, image.get('created_at') or '',
+        return cls(image['id'], image['name'], name, server,
+                   image.get('created_at') or '',
                    image.get('status') == 'active',
                    int(volumes) if volumes.isdecimal() else 0, image)
 
