@@ -98,15 +98,15 @@ def injected(method):
 
     @functools.wraps(method)
     def wrapper(interface, task, *args, **kwargs):
+        if method.__name__ == 'set_power_state':
+            # A newer request supersedes one that is still to be done late.
+            task.node.del_driver_internal_info(LATE_KEY)
+        if not CONF.quintupleo.fault_injection:
+            return method(interface, task, *args, **kwargs)
         bound = signature.bind(interface, task, *args, **kwargs)
         bound.apply_defaults()
         call = functools.partial(method, **bound.arguments)
-        if (method.__name__ in ('get_power_state', 'set_power_state')
-                and not task.shared
-                and task.node.provision_state != states.VERIFYING):
-            # A newer request, which may end with the read of the power state.
-            task.node.del_driver_internal_info(LATE_KEY)
-        fault = CONF.quintupleo.fault_injection and _draw(task, call)
+        fault = _draw(task, call)
         return _inject(fault, call) if fault else call()
 
     wrapper.without_faults = method

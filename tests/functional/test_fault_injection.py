@@ -141,10 +141,9 @@ def test_late_power_request_is_dropped_by_a_delete(machine):
 def test_newer_power_request_supersedes_a_late_one(machine):
     machine.create('power-late', seconds=5)
     machine.power(OFF)
-    # Ironic finds the machine on and asks for nothing.
-    assert machine.power(ON).power_state == ON
+    assert machine.power(REBOOT).power_state == ON
     time.sleep(12)
-    assert (machine.status, machine.actions) == ('ACTIVE', [])
+    assert (machine.status, machine.actions) == ('ACTIVE', ['reboot'])
 
 
 @pytest.mark.full
@@ -325,6 +324,25 @@ def test_deployment_ends_well_or_says_why(machine, image, seed):
 
 # These come last, as they give Ironic another configuration.
 
+def test_nothing_of_it_is_reached_without_the_option(machine):
+    for kind in kinds.KINDS:
+        machine.create(kind, probability=1,
+                       **({'seconds': 2} if kind in kinds.TAKE_SECONDS
+                          else {}))
+    deployment = machine.deployment
+    with deployment.options('[quintupleo]', 'fault_injection = false'):
+        for method, arguments in (('GET', {}), ('DELETE', {}),
+                                  ('POST', {'kind': 'power-fails'})):
+            with pytest.raises(exceptions.BadRequestException,
+                               match='fault_injection'):
+                machine.passthru(method, **arguments)
+        machine.boot_from('pxe')
+        machine.power(OFF)
+        machine.assert_off('rescue', 'unrescue', 'stop')
+        found = deployment.api.validate_node(machine.node, required=())
+        assert found['inspect'].result
+
+
 def test_power_sync_brings_a_machine_where_it_was_to_be(deployment):
     with deployment.options(*OPTIONS,
                             f'sync_power_state_interval = {INTERVAL}'):
@@ -337,23 +355,3 @@ def test_power_sync_brings_a_machine_where_it_was_to_be(deployment):
             machine.assert_on('stop', 'start')
         finally:
             machine.remove()
-
-
-def test_nothing_of_it_is_reached_without_the_option(deployment):
-    machine = Machine(deployment)
-    for kind in kinds.KINDS:
-        machine.create(kind, probability=1,
-                       **({'seconds': 2} if kind in kinds.TAKE_SECONDS
-                          else {}))
-    with deployment.options('[quintupleo]', 'fault_injection = false'):
-        for method, arguments in (('GET', {}), ('DELETE', {}),
-                                  ('POST', {'kind': 'power-fails'})):
-            with pytest.raises(exceptions.BadRequestException,
-                               match='fault_injection'):
-                machine.passthru(method, **arguments)
-        machine.boot_from('pxe')
-        machine.power(OFF)
-        machine.assert_off('rescue', 'unrescue', 'stop')
-        found = deployment.api.validate_node(machine.node, required=())
-        assert found['inspect'].result
-        machine.remove()

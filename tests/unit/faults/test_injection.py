@@ -8,7 +8,6 @@ from ironic.common import boot_devices
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import manager as conductor_manager
-from ironic.conductor import utils as conductor_utils
 from ironic import objects
 
 from quintupleo_power.faults import injection
@@ -303,8 +302,7 @@ class LateTestCase(FaultTestCase):
         self.run_periodic()
 
     def test_newer_request_supersedes_it(self):
-        # The first one ends with the read of the power state.
-        for target in (ON, OFF, REBOOT, states.SOFT_REBOOT):
+        for target in (OFF, REBOOT, states.SOFT_REBOOT):
             self.set_server('active', RUNNING)
             self.create('power-late', seconds=30)
             self.assertIsNone(self.power(OFF))
@@ -332,22 +330,12 @@ class LateTestCase(FaultTestCase):
             self.carry_out_if_kept()
             self.assert_sent()
 
-    def test_request_of_a_deployment_supersedes_it(self):
-        self.set_server('stopped', SHUTDOWN)
-        self.create('power-late', seconds=30)
-        self.power(ON)
-        with self.acquire() as task:
-            conductor_utils.node_power_action(task, OFF)
-        self.carry_out_if_kept()
-        self.assert_sent()
-
-    def test_reading_the_power_state_does_not_supersede_it(self):
+    def test_request_with_nothing_to_do_does_not_supersede_it(self):
         self.create('power-late', seconds=30)
         self.power(OFF)
-        self.assertEqual(ON, self.read_power())
-        self.set_node(provision_state=states.VERIFYING)
-        self.assertEqual(ON, self.read_power(shared=False))
-        self.set_node(provision_state=states.MANAGEABLE)
+        # Ironic reads that it is on, and sends nothing.
+        self.assertIsNone(self.power(ON))
+        self.assertEqual(ON, self.node.power_state)
         self.carry_out_if_kept()
         self.assert_sent('stop')
 
@@ -401,6 +389,15 @@ class PowerStateTestCase(FaultTestCase):
             self.assertEqual(ON, self.read_power())
         self.assertEqual(0, self.faults()[0]['draws'])
         self.assertEqual(OFF, self.read_power())
+
+    def test_two_readings_at_once_use_one_count_once(self):
+        self.create('power-state-lies')
+        # Both have read the node before either counts.
+        with self.acquire(shared=True) as first, (
+                self.acquire(shared=True)) as second:
+            found = [task.driver.power.get_power_state(task)
+                     for task in (first, second)]
+        self.assertEqual([OFF, ON], found)
 
     def test_reading_leaves_the_node_free(self):
         self.create('power-state-lies')
