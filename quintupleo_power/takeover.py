@@ -99,7 +99,8 @@ def _read(node, request):
         server = host.actions.settle(server_access.get(node, info, host),
                                      deadline)
         updated = request.get('server_updated')
-        rows = (instance_actions.since(host.compute, server, updated)
+        rows = (instance_actions.since(host.compute, server.id, updated,
+                                       server.updated != updated)
                 if updated else [])
         return server, [row for row in rows if row['action'] in _BOOTS]
 

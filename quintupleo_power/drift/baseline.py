@@ -172,8 +172,9 @@ def _read_actions(host, kept, server):
     known = _actions.get(key)
     if known is None and kept.updated and server.updated:
         try:
-            rows = instance_actions.after(
-                host.compute, server, kept.request_id, kept.updated)
+            rows = instance_actions.since(
+                host.compute, server.id, kept.updated,
+                request_id=kept.request_id)
         except errors.PASSING:
             # What nothing explains now may be explained a moment later.
             raise

@@ -156,7 +156,7 @@ class EnvironmentSnapshots:
     def _has_booted(self, before, now):
         """Return whether a stopped server ran before its image was begun."""
         known = (before.updated or '')[:_SECOND]
-        rows = (instance_actions.since(self._compute, now, known) if known
+        rows = (instance_actions.since(self._compute, now.id, known) if known
                 else [])
         for row in rows:
             if row['action'] == 'createImage':

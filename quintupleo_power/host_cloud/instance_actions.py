@@ -31,37 +31,24 @@ def read(compute: service.Service, server_id: str) -> list[dict]:
     return found
 
 
-def since(compute: service.Service, server: servers.Server,
-          updated: str) -> list[dict]:
+def since(compute: service.Service, server_id: str, updated: str,
+          has_changed: bool = True, request_id: str | None = None
+          ) -> list[dict]:
     """Return what was done with a server after a reading, oldest first.
 
-    :param server: the server as it is now.
     :param updated: ``updated`` of the server in that reading.
+    :param has_changed: whether it has changed since: if not, an action of
+        that very second came before.
+    :param request_id: of the action that the reading was made after, which
+        tells more than a time where Nova knows it (still).
     """
-    # An action of that very second came before, unless the server has
-    # changed since.
-    changed = server.updated != updated
-    return [each for each in reversed(read(compute, server.id))
-            if _second(each) > updated[:_SECONDS]
-            or changed and _second(each) == updated[:_SECONDS]]
-
-
-def after(compute: service.Service, server: servers.Server,
-          request_id: str | None, updated: str) -> list[dict]:
-    """Return what was done with a server after an action, oldest first.
-
-    :param request_id: of that action, None if it is not known.
-    :param updated: ``updated`` of the server when that action had ended, to
-        go by where Nova does not know the request (any more).
-    """
-    found = read(compute, server.id)
+    found = read(compute, server_id)
     request_ids = [each.get('request_id') for each in found]
     if request_id and request_id in request_ids:
-        found = found[:request_ids.index(request_id)]
-    else:
-        found = [each for each in found
-                 if _second(each) >= updated[:_SECONDS]]
-    return found[::-1]
+        return found[:request_ids.index(request_id)][::-1]
+    return [each for each in reversed(found)
+            if _second(each) > updated[:_SECONDS]
+            or has_changed and _second(each) == updated[:_SECONDS]]
 
 
 def latest(compute: service.Service, server: servers.Server,

@@ -146,8 +146,7 @@ class SharedCloudTestCase(base.DriverTestCase):
                  self.clock.now + 60)
         self.assertEqual(['reboot'], [row['action'] for row in (
             instance_actions.since(
-                host.compute, host.servers.get(self.server.id),
-                before.updated))])
+                host.compute, self.server.id, before.updated))])
 
     def test_configured_cloud_that_does_not_exist_has_no_address(self):
         self.config(cloud='nowhere', group='quintupleo')
