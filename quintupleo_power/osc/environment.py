@@ -224,22 +224,16 @@ class DeleteEnvironment(common.EnvironmentsCommand):
             'removal_timeout')
 
     def act(self, parsed_args, environments):
-        if parsed_args.older_than is None and not parsed_args.names:
+        age, names = parsed_args.older_than, parsed_args.names
+        if age is None and not names:
             raise errors.EnvironmentsError(
                 'Which environment? Give its name, or --older-than')
-        self._delete(environments, parsed_args.names
-                     if parsed_args.older_than is None
-                     else self._old(environments, parsed_args))
-
-    def _old(self, environments, parsed_args):
-        before = timeutils.utcnow(with_timezone=True) - parsed_args.older_than
-        names = parsed_args.names
-        return [each.name for each in environments.all()
-                if each.created_at and each.created_at < before
-                and (each.name in names if names
-                     else each.name.startswith(parsed_args.prefix))]
-
-    def _delete(self, environments, names):
+        if age is not None:
+            before = timeutils.utcnow(with_timezone=True) - age
+            names = [each.name for each in environments.all()
+                     if each.created_at and each.created_at < before
+                     and (each.name in names if names
+                          else each.name.startswith(parsed_args.prefix))]
         problems = []
         for name in names:
             # An error of one does not keep the others.
