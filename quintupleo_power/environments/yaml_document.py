@@ -45,7 +45,7 @@ def _size(node, known):
     :param known: sizes of the nodes that were met, by the nodes' identity.
     """
     if id(node) not in known:
-        # One that contains itself is a mistake that is found later.
+        # One that contains itself is nested too deep for _convert.
         known[id(node)] = 1
         if isinstance(node, yaml.CollectionNode):
             known[id(node)] += sum(
@@ -69,7 +69,7 @@ class Document:
                 raise errors.DefinitionError(
                     f'{path}: it has more than {_MOST_PARTS} parts, aliases '
                     'written out: make several environments of it')
-            self.content = node and self._convert(loader, node, (), ())
+            self.content = node and self._convert(loader, node, ())
         except RecursionError:
             raise errors.DefinitionError(
                 f'{path}: it is nested too deep for an environment')
@@ -82,14 +82,10 @@ class Document:
             loader.dispose()
         self.require_no_mistakes()
 
-    def _convert(self, loader, node, where, above):
+    def _convert(self, loader, node, where):
         self._lines[where] = node.start_mark.line + 1
-        if node in above:
-            self.mistake(where, 'it contains itself')
-            return None
-        above = (*above, node)
         if isinstance(node, yaml.SequenceNode):
-            return [self._convert(loader, item, (*where, number), above)
+            return [self._convert(loader, item, (*where, number))
                     for number, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return loader.construct_object(node)
@@ -106,7 +102,7 @@ class Document:
         found = {}
         for key, value in node.value:
             inside = (*where, str(key.value))
-            found[inside[-1]] = self._convert(loader, value, inside, above)
+            found[inside[-1]] = self._convert(loader, value, inside)
             self._lines[inside] = key.start_mark.line + 1
         return found
 

@@ -163,7 +163,7 @@ class DefinitionTestCase(unittest.TestCase):
         self.assert_mistake('roles: {}\n? [a]\n: 1', 'line 2')
 
     def test_file_that_contains_itself(self):
-        self.assert_mistake('roles: &a\n  compute: *a', 'contains itself')
+        self.assert_mistake('roles: &a\n  compute: *a', 'nested too deep')
 
     def test_aliases_that_stand_for_too_much(self):
         levels = ''.join(
