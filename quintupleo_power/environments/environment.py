@@ -150,19 +150,15 @@ class Environments:
             found = self.get(name)
         return found
 
-    def access(self, name):
-        """Return what is needed to use an environment's Ironic, as a dict."""
-        ironic = self.get(name).ironic
-        if ironic is None:
+    def access(self, found):
+        """Return what it takes to use an :class:`Environment`'s Ironic."""
+        if found.ironic is None:
             raise errors.EnvironmentsError(
-                f'Environment "{name}" has no server of kind ironic: its file '
-                'has no such role, or "openstack quintupleo environment '
-                'create" has to go on')
-        return self._access(ironic)
-
-    def _access(self, ironic):
+                f'Environment "{found.name}" has no server of kind ironic: '
+                'its file has no such role, or "openstack quintupleo '
+                'environment create" has to go on')
         return self._retrier.call(images.download, self._connection,
-                                  ownership.access_id(ironic.body))
+                                  ownership.access_id(found.ironic.body))
 
     def all(self):
         """Return all :class:`Environment` of the project, by name."""
@@ -221,29 +217,24 @@ class Environments:
             self._store.delete(name)
         return existed
 
-    def console_logs(self, name):
-        """Return the :class:`logs.ConsoleLogs` of the servers."""
-        return self._console_logs(self.get(name))
-
-    def _console_logs(self, found):
+    def console_logs(self, found):
+        """Return :class:`logs.ConsoleLogs` of an :class:`Environment`."""
         return logs.ConsoleLogs(self._inventory, {
             ownership.name(found.name, each.key): each.body
             for each in found.all(plan.SERVER)})
 
-    def save_logs(self, name, folder):
-        """Write the console logs of the servers, and more, into a folder.
+    def save_logs(self, found, folder):
+        """Write the logs of an :class:`Environment` into a folder.
 
         See :meth:`logs.ConsoleLogs.save` and :func:`logs.save_ironic`.
 
         :raises: EnvironmentsError if the folder cannot be written to.
         """
-        found = self.get(name)
         try:
-            self._console_logs(found).save(folder)
+            self.console_logs(found).save(folder)
             if found.ironic:
-                logs.save_ironic(self._access(found.ironic),
-                                 ownership.name(name, found.ironic.key),
-                                 folder, self._progress)
+                logs.save_ironic(self.access(found), ownership.name(
+                    found.name, found.ironic.key), folder, self._progress)
         except OSError as exc:
             raise errors.EnvironmentsError(
                 f'{exc.filename or folder} cannot be written: {exc.strerror}')

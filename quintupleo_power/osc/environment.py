@@ -151,7 +151,7 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
         found = environments.create(wanted, name, parsed_args.wait, cloud)
         if parsed_args.clouds_yaml:
             clouds_yaml.write(parsed_args.clouds_yaml, name,
-                              environments.access(name))
+                              environments.access(found))
         return _columns(found)
 
 
@@ -195,10 +195,11 @@ class ShowEnvironment(common.OfEnvironment, command.ShowOne):
         _add_clouds_yaml_option(parser)
 
     def act(self, parsed_args, environments):
+        found = environments.get(parsed_args.name)
         if parsed_args.clouds_yaml:
             clouds_yaml.write(parsed_args.clouds_yaml, parsed_args.name,
-                              environments.access(parsed_args.name))
-        return _columns(environments.get(parsed_args.name))
+                              environments.access(found))
+        return _columns(found)
 
 
 class DeleteEnvironment(common.EnvironmentsCommand):
@@ -309,10 +310,11 @@ class EnvironmentLogs(common.OfEnvironment):
         common.add_concurrency_option(parser)
 
     def act(self, parsed_args, environments):
+        found = environments.get(parsed_args.name)
         if parsed_args.output:
-            environments.save_logs(parsed_args.name, parsed_args.output)
+            environments.save_logs(found, parsed_args.output)
             return
-        logs = environments.console_logs(parsed_args.name)
+        logs = environments.console_logs(found)
         width = max(map(len, logs.names), default=0)
         for name, line in logs.lines(parsed_args.follow):
             print(f'{name:<{width}} | {line}', file=self.app.stdout,

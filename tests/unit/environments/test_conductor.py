@@ -93,6 +93,11 @@ class LabTestCase(test_environment.EnvironmentTestCase):
         self.assertTrue(text.startswith('#cloud-config\n'))
         return yaml.safe_load(text)
 
+    def access(self):
+        """Return what it takes to use the environment's Ironic."""
+        environments = self.environments()
+        return environments.access(environments.get('env'))
+
     def content(self):
         return json.loads(self.user_data()['write_files'][0]['content'])
 
@@ -203,16 +208,16 @@ class CreateTestCase(LabTestCase):
                 'disk_format', 'visibility', 'quintupleo_access',
                 'quintupleo_environment')))
         self.assertIn('quintupleo=env', image.body['tags'])
-        self.assertEqual(
-            {'url', 'username', 'password', 'certificate'},
-            set(self.environments().access('env')))
+        access = self.access()
+        self.assertEqual({'url', 'username', 'password', 'certificate'},
+                         set(access))
         self.assertEqual(self.content()['api']['password'],
-                         self.environments().access('env')['password'])
+                         access['password'])
 
     def test_access_of_an_environment_without_ironic(self):
         self.create('roles: {}')
         with self.assert_failure('"env" has no server of kind ironic'):
-            self.environments().access('env')
+            self.access()
 
     def test_ca_of_the_host_cloud(self):
         with mock.patch.object(self.cloud.config, 'get_requests_verify_args',
