@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of a YAML file: its bounds, and the lines of its mistakes."""
 
-import contextlib
 import difflib
-import json
 import re
 
 import jsonschema
@@ -29,16 +27,6 @@ _Loader.yaml_implicit_resolvers = {
 _MOST_PARTS = 200000
 
 
-def _without_tabs(text):
-    """Return JSON, which may have tabs between its words, as YAML has it."""
-    if '\t' in text:
-        with contextlib.suppress(ValueError, RecursionError):
-            json.loads(text)
-            # Inside a string JSON has none.
-            return text.replace('\t', ' ')
-    return text
-
-
 def _size(node, known):
     """Return how many parts a node has when its aliases are written out.
 
@@ -62,7 +50,10 @@ class Document:
         self._path = path
         self._lines = {(): 1}
         self._mistakes = []
-        loader = _Loader(_without_tabs(text))
+        if text.lstrip().startswith('{'):
+            # JSON may have tabs between its words, and has none inside them.
+            text = text.replace('\t', ' ')
+        loader = _Loader(text)
         try:
             node = loader.get_single_node()
             if node and _size(node, {}) > _MOST_PARTS:
