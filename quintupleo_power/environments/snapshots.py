@@ -26,7 +26,6 @@ TIMEOUT = 1800
 # Properties of the images, beside those of any snapshot and of ownership.
 _SERVERS = 'quintupleo_snapshot_servers'
 _RAN = 'quintupleo_snapshot_ran'
-_YES, _NO = 'yes', 'no'
 
 _RUNNING = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 # Nova's names of the actions after which a guest may write to its disk.
@@ -116,7 +115,7 @@ class EnvironmentSnapshots:
                 stopped[each], name, **{
                     **ownership.metadata(environment, each.key),
                     _SERVERS: str(len(servers)),
-                    _RAN: _YES if each in running else _NO}), _SNAPSHOTS)
+                    _RAN: 'yes' if each in running else 'no'}), _SNAPSHOTS)
         except BaseException:
             # The user's interrupt, too: a part of a snapshot is of no use.
             self.delete(environment, name)
@@ -156,9 +155,8 @@ class EnvironmentSnapshots:
     def _has_booted(self, before, now):
         """Return whether a stopped server ran before its image was begun."""
         known = (before.updated or '')[:_SECOND]
-        rows = (instance_actions.since(self._compute, now.id, known) if known
-                else [])
-        for row in rows:
+        for row in known and instance_actions.since(
+                self._compute, now.id, known):
             if row['action'] == 'createImage':
                 return False
             if row['action'] in _BOOTS and (
@@ -181,7 +179,7 @@ class EnvironmentSnapshots:
                                 f'"{name}" and stays as it is')
         wanted = [by_key[key] for key in snapshots]
         ran = [each for each in wanted if start
-               and snapshots[each.key].properties.get(_RAN) == _YES]
+               and snapshots[each.key].properties.get(_RAN) == 'yes']
         self._each(wanted, lambda each: self._check(
             each, snapshots[each.key]))
         self._progress.begin('restore', {
