@@ -102,6 +102,19 @@ class OutcomeUnknown(HostCloudError):
     """Whether Nova did what it was asked to cannot be found out."""
 
 
+def require_one(ids: list[str], what: str, reference: str) -> None:
+    """Raise NotFound or NotUnique unless a reference is to one thing.
+
+    :param ids: UUIDs of the things that it is to, such as a 'server'.
+    """
+    if not ids:
+        raise NotFound(f"No {what} is named '{reference}', or none that the "
+                       'project of these credentials sees')
+    if len(ids) > 1:
+        raise NotUnique(f"{len(ids)} {what}s are named '{reference}' ("
+                        + ', '.join(sorted(ids)) + '): use the UUID')
+
+
 # What the client libraries let out of an answer or a file that lacks
 # something. Their texts may hold what was sent.
 UNEXPECTED_FORM = (AttributeError, LookupError, TypeError, ValueError)

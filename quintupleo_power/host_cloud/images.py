@@ -162,13 +162,7 @@ def read(glance: service.Service, reference: str) -> dict:
     found = [_checked(image) for image in glance.get(
         '/images', 'images', list, name=reference)
         if image.get('name') == reference]
-    if not found:
-        raise errors.NotFound(f"No image is named '{reference}'")
-    if len(found) > 1:
-        raise errors.NotUnique(
-            f"{len(found)} images are named '{reference}' ("
-            + ', '.join(sorted(image['id'] for image in found))
-            + '): use the UUID')
+    errors.require_one([image['id'] for image in found], 'image', reference)
     return found[0]
 
 

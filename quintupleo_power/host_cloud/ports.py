@@ -235,15 +235,9 @@ def find_network(network: service.Service, reference: str) -> str:
     key = 'id' if uuidutils.is_uuid_like(reference) else 'name'
     found = network.get('/networks', 'networks', list,
                         **{key: identifiers.reference(reference)})
-    if not found:
-        raise errors.NotFound(
-            f"The host cloud has no network '{reference}', or none that the "
-            'project of these credentials sees')
-    if len(found) > 1:
-        raise errors.NotUnique(
-            f"{len(found)} networks are named '{reference}' ("
-            + ', '.join(sorted(map(_id, found))) + '): use the UUID')
-    return _id(found[0])
+    ids = [_id(body) for body in found]
+    errors.require_one(ids, 'network', reference)
+    return ids[0]
 
 
 def _id(body):

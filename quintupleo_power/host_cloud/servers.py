@@ -151,15 +151,7 @@ def read(compute: service.Service, reference: str) -> Server:
     found = [Server.from_body(body, begun) for body in compute.get(
         '/servers/detail', 'servers', list,
         name=f'^{re.escape(reference)}$') if body.get('name') == reference]
-    if not found:
-        raise errors.NotFound(
-            f"No server is named '{reference}' in the project of these "
-            'credentials')
-    if len(found) > 1:
-        raise errors.NotUnique(
-            f"{len(found)} servers are named '{reference}' ("
-            + ', '.join(sorted(server.id for server in found))
-            + '): use the UUID')
+    errors.require_one([server.id for server in found], 'server', reference)
     return found[0]
 
 

@@ -41,7 +41,7 @@ class NetworksTestCase(base.WholeCloudTestCase):
 
     def test_no_such_network(self):
         self.assertEqual(1, self.run_command('--network', 'none'))
-        self.assert_row('network none', 'fail', "no network 'none'")
+        self.assert_row('network none', 'fail', "No network is named 'none'")
         self.assert_row('network none: DHCP', 'skipped',
                         'needs network none')
 
