@@ -25,26 +25,17 @@ class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
     """Methods of the vendor passthru."""
 
     def validate(self, task, method=None, http_method=None, **arguments):
-        """Check the node's settings and the arguments of a method.
+        """Check the node's settings; a method checks its own arguments.
 
         :param method: name of the method; None to check the node alone.
         :param http_method: the HTTP method that it is called by.
         :param arguments: what it is called with.
-        :raises: InvalidParameterValue, too, if an argument is wrong.
         :raises: UnsupportedDriverExtension if there is no such method.
         """
         driver_info.parse(task.node)
         if method not in (None, *self.vendor_routes):
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension=method)
-        if method != 'console_log':
-            return
-        for name, value in arguments.items():
-            if name != 'lines':
-                raise exception.InvalidParameterValue(
-                    f"Node {task.node.uuid}: {method} has no argument "
-                    f"'{name}', only lines")
-            _lines(task.node, value)
 
     @base.passthru(
         # Ironic's client sends arguments with POST and none with GET.
@@ -52,14 +43,20 @@ class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
         description='What the machine has written to its serial console '
                     f'since it was powered on, the last {DEFAULT_LINES} '
                     "lines or as many as 'lines' says.")
-    def console_log(self, task, http_method=None, lines=DEFAULT_LINES):
+    def console_log(self, task, http_method=None, lines=DEFAULT_LINES,
+                    **others):
         """Get the end of the machine's console log.
 
         :param http_method: the HTTP method that this is called by.
         :param lines: how many lines, as a number or a text of digits.
-        :raises: InvalidParameterValue, too, if the number is wrong.
+        :param others: of which there are to be none.
+        :raises: InvalidParameterValue, too, if an argument is wrong.
         :returns: a dictionary with ``output``, the text, as Nova has it.
         """
+        if others:
+            raise exception.InvalidParameterValue(
+                f'Node {task.node.uuid}: console_log has no argument '
+                f"'{min(others)}', only lines")
         lines = _lines(task.node, lines)
         with server_access.use(task.node) as (host, server):
             return {'output': consoles.log(host.compute, server, lines)}
