@@ -14,6 +14,7 @@ import os
 import time
 
 from oslo_log import log
+from oslo_utils import timeutils
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
@@ -233,13 +234,15 @@ class InstanceImages:
             for image in sorted(self._own(tag=_INSTANCE_TAG), key=_age,
                                 reverse=True):
                 if not _is_whole(image):
-                    if _moment(newest) - _moment(image) > self.LEFT:
+                    newest_at, made_at = (timeutils.parse_isotime(
+                        each['created_at']) for each in (newest, image))
+                    if newest_at - made_at > self.LEFT:
                         self._remove(image)
                 elif image['id'] != newest['id'] and not self._is_used(image):
                     unused += 1
                     if unused > kept:
                         self._remove(image)
-        except errors.HostCloudError as exc:
+        except (errors.HostCloudError, *errors.UNEXPECTED_FORM) as exc:
             LOG.warning('Which images of systems no server is made from '
                         'could not be found out, and is tried after the next '
                         'upload: %s', exc)
@@ -270,17 +273,6 @@ def _is_whole(image):
 
 def _age(image):
     return image.get('created_at') or '', image['id']
-
-
-def _moment(image):
-    """Return when an image was made, by Glance's clock."""
-    try:
-        return datetime.datetime.fromisoformat(
-            str(image.get('created_at'))[:19])
-    except ValueError:
-        raise errors.ServerError(
-            f'The host cloud says of image {image["id"]} that it was made '
-            f'"{image.get("created_at")}"')
 
 
 def _upload(glance, image_id, path):
