@@ -57,7 +57,6 @@ class Network:
     """
 
     id: str
-    name: str
     is_own: bool
     security: bool | None
     dhcp: tuple[str, ...]
@@ -131,8 +130,7 @@ class CloudInfo:
         subnets = self._network.get('/subnets', 'subnets', list,
                                     network_id=network_id)
         return Network(
-            network_id, body.get('name') or '',
-            self._project_id in (None, body.get('project_id')),
+            network_id, self._project_id in (None, body.get('project_id')),
             body.get('port_security_enabled'),
             tuple(subnet.get('cidr') for subnet in subnets
                   if subnet.get('enable_dhcp')))

@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import re
 import time
-import typing
 
 import tenacity
 
@@ -286,6 +285,7 @@ class Snapshots:
             body = typed_json.Body(each, 'a snapshot', 'the volume service')
             for key in 'id', 'volume_id', 'created_at':
                 body.get(key, str)
+            body.find('metadata', dict)
         return sorted(found, key=lambda each: (each['created_at'],
                                                each['id']))
 
@@ -336,12 +336,10 @@ class Snapshots:
             time.sleep(self.PAUSE)
 
 
-def _position(volume_snapshot: dict[str, typing.Any]) -> int:
+def _position(volume_snapshot: dict) -> int:
     """Return which of its server's volumes a snapshot is of; 0 for old ones.
 
     Of those the time is all there is.
     """
-    metadata = volume_snapshot.get('metadata')
-    position = str(metadata.get(POSITION)
-                   if isinstance(metadata, dict) else None)
+    position = str((volume_snapshot.get('metadata') or {}).get(POSITION))
     return int(position) if position.isdecimal() else 0
