@@ -18,8 +18,6 @@ ASK_OF_PORTS = ("ask the host cloud's operator for ports that Ironic's DHCP "
 # What needs which compute API; the last one has all of it.
 _FEATURES = {
     consoles.MICROVERSION: 'consoles',
-    cloud_facts.TAGS_MICROVERSION:
-        'the servers of an environment by their tag',
     capabilities.VOLUME_RESCUE_MICROVERSION:
         'network boot of servers that boot from a volume',
     capabilities.VOLUME_REBUILD_MICROVERSION:

@@ -11,8 +11,6 @@ from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
 
-# The first compute API that lists servers by their tags.
-TAGS_MICROVERSION = (2, 26)
 # Servers whose instance actions are looked through for one.
 _SERVERS = 10
 
@@ -154,12 +152,7 @@ class CloudInfo:
                                 else found['limit'])
 
     def tagged_servers(self, tag: str) -> list[servers.Server]:
-        """Return the servers with a tag; may raise NotOffered."""
-        if self.compute.microversion < TAGS_MICROVERSION:
-            raise errors.NotOffered(
-                'The compute API of the host cloud is %d.%d, and it takes '
-                '2.26 to list servers by their tag: name the servers one by '
-                'one' % self.compute.microversion)
+        """Return the servers with a tag, which come with compute API 2.52."""
         return [server for page in servers.read_pages(self.compute, tags=tag)
                 for server in page]
 

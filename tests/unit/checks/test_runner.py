@@ -57,11 +57,6 @@ class GoodCloudTestCase(base.WholeCloudTestCase):
         self.assert_row('environment other', 'fail', 'no server of it',
                         'environment list')
 
-    def test_environment_that_cannot_be_found_by_its_tag(self):
-        self.host.microversion = '2.25'
-        self.assertEqual(1, self.run_command('--environment', 'lab'))
-        self.assert_row('environment lab', 'fail', '2.26', 'operator')
-
 
 class OrderTestCase(unittest.TestCase):
 
