@@ -27,20 +27,18 @@ _OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
 
 
 @contextlib.contextmanager
-def host_cloud(node, validating=False,
-               failure=exception.DriverOperationError):
+def host_cloud(node, validating=False):
     """Use the host cloud of a node, with its errors turned into Ironic's.
 
     :param node: an Ironic node.
     :param validating: see :func:`translated`.
-    :param failure: see :func:`translated`.
     :returns: (the node's :class:`driver_info.DriverInfo`, its
         :class:`host_cloud.cloud.HostCloud`), as a context.
     :raises: MissingParameterValue or InvalidParameterValue if a setting is
         missing or wrong, or what :func:`translated` raises.
     """
     info = driver_info.parse(node)
-    with translated(info, validating, failure), (
+    with translated(info, validating), (
             time_limit.within(VALIDATION_TIME, node) if validating
             else contextlib.nullcontext()):
         # Who validates may have mended what was wrong, unless Ironic does, for
@@ -51,17 +49,15 @@ def host_cloud(node, validating=False,
 
 
 @contextlib.contextmanager
-def translated(info, validating=False,
-               failure=exception.DriverOperationError):
+def translated(info, validating=False):
     """Turn errors of the host cloud into exceptions of Ironic.
 
     :param info: the node's :class:`node.driver_info.DriverInfo`.
     :param validating: whether the caller only checks. Ironic shows the
         sentence of an InvalidParameterValue as the result of a validation,
         that of any other class as an unexpected fault.
-    :param failure: the class of Ironic's exceptions that the interface is to
-        raise.
-    :raises: InvalidParameterValue while validating, else ``failure``.
+    :raises: InvalidParameterValue while validating, else
+        DriverOperationError.
     """
     begun = time.monotonic()
     try:
@@ -78,4 +74,4 @@ def translated(info, validating=False,
                 message += ' (see driver_info/quintupleo_server)'
             raise exception.InvalidParameterValue(message) from None
         # What led here stays behind: keystoneauth's frames hold passwords.
-        raise failure(message) from None
+        raise exception.DriverOperationError(message) from None

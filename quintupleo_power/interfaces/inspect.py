@@ -12,7 +12,6 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power.conf import CONF
-from quintupleo_power import exceptions
 from quintupleo_power.faults import injection
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.interfaces import server_interface
@@ -76,14 +75,15 @@ class QuintupleoInspect(server_interface.ServerInterface,
             port.address.lower() for port in objects.Port.list_by_node_id(
                 task.context, node.id)}
         # All of it is read before any of it is written.
-        with exceptions.host_cloud(
-                node, failure=exception.HardwareInspectionFailure) as (
-                info, host):
-            found = _read(host, server_access.get(node, info, host))
-            missing = [card for card in found.cards
-                       if card.mac not in port_macs]
-            names = host.ports.network_names(
-                {card.network_id for card in missing}) if missing else {}
+        try:
+            with server_access.use(node) as (host, server):
+                found = _read(host, server)
+                missing = [card for card in found.cards
+                           if card.mac not in port_macs]
+                names = host.ports.network_names(
+                    {card.network_id for card in missing}) if missing else {}
+        except exception.DriverOperationError as exc:
+            raise exception.HardwareInspectionFailure(str(exc)) from None
         properties = found.properties(node.properties)
         _add_traits(task, found)
         for card in missing:
