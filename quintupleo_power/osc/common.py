@@ -30,7 +30,7 @@ def connection(app):
 
 
 @contextlib.contextmanager
-def shown_progress(interrupted):
+def shown_progress(interrupted='Interrupted.'):
     """Yield a Progress; raise EnvironmentsError as CommandError.
 
     :param interrupted: message after Ctrl-C.

@@ -22,8 +22,7 @@ class FaultCommand(common.Command):
 
     def request(self, parsed_args, verb, body=None):
         """Return the faults that the passthru responds with, as tuples."""
-        with common.shown_progress('Interrupted.'), errors.translated(
-                'Ironic'):
+        with common.shown_progress(), errors.translated('Ironic'):
             response = common.baremetal(
                 self.app, parsed_args).call_node_vendor_passthru(
                     parsed_args.node, verb, 'faults', body)
