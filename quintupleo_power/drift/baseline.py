@@ -45,8 +45,6 @@ _reported = cache.Cache(_MAX_AGE)
 _actions = cache.Cache(_MAX_AGE)
 _snapshots = cache.Cache(_MAX_AGE)
 
-_SECONDS = len('2026-01-01T00:00:00')
-
 
 def is_deployed(node: objects.Node) -> bool:
     """Return whether a node has on its disk what Ironic deployed."""
@@ -183,7 +181,7 @@ def _read_actions(host, kept, server):
                       '%(server)s: %(reason)s',
                       {'server': server.id, 'reason': exc})
             return None
-        known = [(row['action'], row['start_time'][:_SECONDS]) for row in rows]
+        known = [(row['action'], row['start_time']) for row in rows]
         _actions.put(key, known)
     return known
 

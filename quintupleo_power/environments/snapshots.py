@@ -30,7 +30,6 @@ _RAN = 'quintupleo_snapshot_ran'
 _RUNNING = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 # Nova's names of the actions after which a guest may write to its disk.
 _BOOTS = ('start', 'reboot', 'rescue', 'unrescue', 'rebuild', 'resume')
-_SECOND = len('2026-01-01T00:00:00')
 
 _STOPPED, _SNAPSHOTS, _RESTORED, _STARTED, _REMOVED = (
     'servers stopped', 'snapshots', 'servers restored', 'servers started',
@@ -154,13 +153,12 @@ class EnvironmentSnapshots:
 
     def _has_booted(self, before, now):
         """Return whether a stopped server ran before its image was begun."""
-        known = (before.updated or '')[:_SECOND]
+        known = before.updated or ''
         for row in known and instance_actions.since(
                 self._compute, now.id, known):
             if row['action'] == 'createImage':
                 return False
-            if row['action'] in _BOOTS and (
-                    row['start_time'][:_SECOND] > known):
+            if row['action'] in _BOOTS and row['start_time'] > known:
                 return True
         return False
 

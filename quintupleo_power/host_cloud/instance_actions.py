@@ -20,14 +20,17 @@ _SECONDS = len('2026-01-01T00:00:00')
 
 
 def read(compute: service.Service, server_id: str) -> list[dict]:
-    """Return the instance actions of a server, newest first."""
+    """Return the instance actions of a server, newest first.
+
+    Their ``start_time`` is cut to seconds, as a server's times have them.
+    """
     found = compute.get(f'/servers/{server_id}/os-instance-actions',
                         'instanceActions', list)
     for each in found:
         body = typed_json.Body(each, f'what was done with server {server_id}',
                            'Nova')
-        for key in 'action', 'start_time':
-            body.get(key, str)
+        body.get('action', str)
+        each['start_time'] = _cut(body.get('start_time', str))
     return found
 
 
@@ -47,8 +50,8 @@ def since(compute: service.Service, server_id: str, updated: str,
     if request_id and request_id in request_ids:
         return found[:request_ids.index(request_id)][::-1]
     return [each for each in reversed(found)
-            if _second(each) > updated[:_SECONDS]
-            or has_changed and _second(each) == updated[:_SECONDS]]
+            if each['start_time'] > _cut(updated)
+            or has_changed and each['start_time'] == _cut(updated)]
 
 
 def latest(compute: service.Service, server: servers.Server,
@@ -59,7 +62,7 @@ def latest(compute: service.Service, server: servers.Server,
     """
     return [each for each in read(compute, server.id)
             if each['action'] == name
-            and _second(each) >= _cut(server.updated)]
+            and each['start_time'] >= _cut(server.updated)]
 
 
 def is_later(instance_action: dict, server: servers.Server) -> bool:
@@ -67,7 +70,7 @@ def is_later(instance_action: dict, server: servers.Server) -> bool:
 
     It does not if it may have been that change.
     """
-    return '' != _cut(server.updated) != _second(instance_action)
+    return '' != _cut(server.updated) != instance_action['start_time']
 
 
 def find(compute: service.Service, server: servers.Server, name: str,
@@ -124,9 +127,5 @@ def is_without_events(instance_action: dict) -> bool:
 
 
 def _cut(moment: typing.Any) -> str:
-    """Cut the time zone off, which a server's times have, an action's not."""
+    """Cut off the time zone of a server's times, the fraction of others."""
     return moment[:_SECONDS] if isinstance(moment, str) else ''
-
-
-def _second(instance_action: dict) -> str:
-    return _cut(instance_action['start_time'])
