@@ -81,7 +81,8 @@ def draw(fault: dict) -> bool:
     The seed and the number of draws decide alone: the same requests meet the
     same faults.
     """
-    chance = random.Random(f'{fault["seed"]}/{fault["draws"]}').random()
+    chance = random.Random(  # nosec B311
+        f'{fault["seed"]}/{fault["draws"]}').random()
     happens = chance < fault['probability']
     fault['draws'] += 1
     fault['injected'] += happens
