@@ -16,6 +16,7 @@ from quintupleo_power.host_cloud import images
 BOOT_MODES = (images.BIOS, images.UEFI)
 RESCUE = 'rescue'
 EMPTY = 'empty'
+SECURE_BOOT = 'empty-secure-boot'
 NETWORK_FIRST = 'network-first'
 CONDUCTOR = 'conductor'
 
@@ -23,8 +24,10 @@ CONDUCTOR = 'conductor'
 _FORMS = {
     RESCUE: ('iso', {'hw_rescue_device': 'cdrom', 'hw_rescue_bus': 'sata'}),
     EMPTY: ('raw', images.POWER_CUT),
+    SECURE_BOOT: ('raw', {'os_secure_boot': 'required', **images.POWER_CUT}),
     NETWORK_FIRST: ('iso', dict([images.NETWORK_FIRST], **images.POWER_CUT)),
     CONDUCTOR: ('qcow2', {})}
+_ONE_MODE = {SECURE_BOOT: (images.UEFI,), CONDUCTOR: (images.BIOS,)}
 # By format: what the file is, its magic number, where that is, and what makes
 # the file.
 _FILES = {
@@ -65,7 +68,7 @@ def content(purpose, boot_mode, path=None):
     """
     disk_format, properties = _FORMS[purpose]
     properties = {**images.BOOT_MODE_PROPERTIES[boot_mode], **properties}
-    if purpose != EMPTY:
+    if path:
         _check_file(path, disk_format)
         return Content(disk_format, properties,
                        functools.partial(open, path, 'rb'))
@@ -81,6 +84,8 @@ def create_all(connection, options):
     A hypervisor type ends the names of the images of servers.
     """
     paths = {RESCUE: options.iso, EMPTY: None} if options.iso else {}
+    if options.secure_boot:
+        paths[SECURE_BOOT] = None
     if options.network_first_iso:
         paths[NETWORK_FIRST] = options.network_first_iso
     if options.conductor_image:
@@ -88,11 +93,11 @@ def create_all(connection, options):
     # All files are checked before the first image is created.
     wanted = [(purpose, mode, content(purpose, mode, path))
               for purpose, path in paths.items()
-              for mode in ([images.BIOS] if purpose == CONDUCTOR
-                           else options.boot_modes or BOOT_MODES)]
+              for mode in (_ONE_MODE.get(purpose) or options.boot_modes
+                           or BOOT_MODES)]
     for purpose, mode, made in wanted:
         name = f'{options.prefix}-{purpose}' + (
-            '' if purpose == CONDUCTOR else f'-{mode}')
+            '' if purpose in _ONE_MODE else f'-{mode}')
         # A rescue image runs where its server is.
         if options.hypervisor_type and purpose != RESCUE:
             name += f'-{options.hypervisor_type}'

@@ -31,6 +31,9 @@ class CreateImages(common.Command, command.Lister):
                    'ironic, of this qcow2 image, as '
                    'tools/build-conductor-image makes it'))
         parser.add_argument(
+            '--secure-boot', action='store_true',
+            help=_('Make the empty image for UEFI with secure boot'))
+        parser.add_argument(
             '--boot-mode', action='append', choices=images.BOOT_MODES,
             dest='boot_modes',
             help=_('Boot mode to make images for; may be repeated '
@@ -44,8 +47,9 @@ class CreateImages(common.Command, command.Lister):
             '--prefix', metavar='<prefix>', default='quintupleo',
             help=_('What the names begin with (default: %(default)s); with '
                    'another one, set rescue_image_bios, rescue_image_uefi, '
-                   'empty_image_bios and empty_image_uefi in section '
-                   '[quintupleo], and name the empty ones in environments'))
+                   'empty_image_bios, empty_image_uefi and '
+                   'empty_image_secure_boot in section [quintupleo], and '
+                   'name the empty ones in environments'))
         parser.add_argument(
             '--replace', action='store_true',
             help=_('Replace images of these names and other content'))
@@ -53,9 +57,10 @@ class CreateImages(common.Command, command.Lister):
     def take_action(self, parsed_args):
         with common.shown_progress(
                 'Interrupted. The same command makes the other images.'):
-            if not parsed_args.iso and not parsed_args.conductor_image:
+            if not (parsed_args.iso or parsed_args.conductor_image
+                    or parsed_args.secure_boot):
                 raise errors.EnvironmentsError(
-                    'Nothing to make images of: give --iso or '
-                    '--conductor-image')
+                    'Nothing to make images of: give --iso, '
+                    '--conductor-image or --secure-boot')
             return ('Name', 'ID', 'Boot Mode', 'Purpose', 'Outcome'), [
                 *images.create_all(common.connection(self.app), parsed_args)]

@@ -56,6 +56,7 @@ class ImagesTestCase(unittest.TestCase):
         options = {'network_first_iso': None, 'boot_modes': None,
                    'prefix': 'quintupleo', 'replace': False,
                    'hypervisor_type': None, 'conductor_image': None,
+                   'secure_boot': False,
                    'iso': path or self.iso, **kwargs}
         return list(images.create_all(self.connect(), argparse.Namespace(
             **options)))
@@ -90,6 +91,21 @@ class CreateTestCase(ImagesTestCase):
              'quintupleo-empty-uefi': 'made'},
             self.outcomes(self.create()))
         self.assertEqual(4, len(self.glance.images))
+
+    def test_empty_image_for_secure_boot_is_made_on_request(self):
+        made = self.create(secure_boot=True)
+        self.assertEqual(5, len(made))
+        self.assertEqual(
+            ('quintupleo-empty-secure-boot', 'uefi', 'empty-secure-boot'),
+            next((image.name, image.boot_mode, image.purpose)
+                 for image in made if 'secure' in image.name))
+        image = self.by_name('quintupleo-empty-secure-boot')
+        self.assertTrue(host_cloud_images.secure_boot(image, {}))
+        uefi = self.by_name('quintupleo-empty-uefi')
+        self.assertEqual({'os_secure_boot': 'required'}, {
+            name: value for name, value in image.items()
+            if name not in ('id', 'name', 'created_at')
+            and uefi.get(name) != value})
 
     def test_network_first_images_are_made_on_request(self):
         made = self.create(network_first_iso=self.other_iso)

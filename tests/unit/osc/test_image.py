@@ -85,8 +85,14 @@ class CommandTestCase(test_images.ImagesTestCase):
             [(each['Name'], each['Boot Mode'], each['Purpose'])
              for each in json.loads(out)])
 
+    def test_empty_image_for_secure_boot_alone(self):
+        code, _out, err = self.run_command('--secure-boot')
+        self.assertEqual(0, code, err)
+        image, = self.glance.images.values()
+        self.assertEqual('quintupleo-empty-secure-boot', image['name'])
+
     def test_a_file_is_required(self):
         code, _out, err = self.run_command()
         self.assertNotEqual(0, code)
-        self.assertIn('give --iso or --conductor-image', err)
+        self.assertIn('give --iso, --conductor-image or --secure-boot', err)
         self.assertEqual({}, self.glance.images)
