@@ -32,9 +32,16 @@ opts = [
         default=f'quintupleo-empty-{mode}',
         help='UUID or name of the image that the wiped disk of a '
              f'{mode.upper()} server is made from, where the server was not '
-             'made from an empty image itself. A name must be unique in the '
-             'host cloud.')
+             'made from an empty image itself, and that a server is rebuilt '
+             'from to switch it to this boot mode. A name must be unique in '
+             'the host cloud.')
       for mode in ('bios', 'uefi')),
+    cfg.StrOpt(
+        'empty_image_secure_boot',
+        default='quintupleo-empty-secure-boot',
+        help='UUID or name of the empty image that a server is rebuilt from '
+             'to switch it to UEFI with secure boot. A name must be unique '
+             'in the host cloud.'),
     cfg.FloatOpt(
         'server_list_max_age',
         default=30.0, min=0,
@@ -98,7 +105,8 @@ opts = [
              'volume that a server boots from when Nova rebuilds the server, '
              'as Ceph does. Others write the image into the volume and leave '
              'what lies behind its end, old systems among it: the step '
-             'wipe_disk then refuses servers that boot from a volume.'),
+             'wipe_disk then refuses servers that boot from a volume, and '
+             'these keep their boot mode.'),
     cfg.ListOpt(
         'allowed_auth_urls',
         default=[],

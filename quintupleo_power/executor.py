@@ -213,9 +213,11 @@ class _Execution:
         """Keep with the node what has become of its server."""
         if not self._sent:
             return None
-        baseline.set_after_action(
-            self._node, server, self._request_id,
-            rebuilt=self._request is transitions.Request.REBUILD)
+        rebuilt = self._request is transitions.Request.REBUILD
+        if rebuilt:
+            self._host.capabilities.forget(server)
+        baseline.set_after_action(self._node, server, self._request_id,
+                                  rebuilt=rebuilt)
         if booted:
             boot_device.booted(self._node)
         return server

@@ -20,7 +20,7 @@ VOLUME_RESCUE_MICROVERSION = (2, 87)
 VOLUME_REBUILD_MICROVERSION = (2, 93)
 
 # Cinder keeps the properties of an image with the volume, however the image
-# changes later. Those of an image hardly ever change.
+# changes later, until a rebuild. Those of an image hardly ever change.
 VOLUME_MAX_AGE = 86400.0
 IMAGE_MAX_AGE = 300.0
 # Power sync does not ask at each pass for what is not shown or is gone.
@@ -68,6 +68,20 @@ class Capabilities:
                 # It is gone, and may be shared with this project again.
                 found = False
         return dataclasses.replace(server, network_first=found)
+
+    def forget(self, server: servers.Server) -> None:
+        """Ask again for what is known of a server that was rebuilt.
+
+        Its image, if it has one, was read for the rebuild.
+        """
+        self._network_first.drop(_key(server))
+        self._of_volumes.drop(_key(server))
+
+    def read_image(self, reference: str) -> dict:
+        """Return an image, as it is now, and keep it for its servers."""
+        image = self._images.read(reference)
+        self._of_images.put(image['id'], image)
+        return image
 
     def boot_mode(self, server: servers.Server) -> str | None:
         """Return the boot mode of a server, 'bios' or 'uefi'.
@@ -138,17 +152,17 @@ class Capabilities:
         except (KeyError, TypeError, ValueError):
             return None
 
-    def own_empty_image(self, server: servers.Server) -> str | None:
-        """Return the UUID of a server's own image, if that is empty."""
+    def own_empty_image(self, server: servers.Server) -> dict | None:
+        """Return a server's own image, if that is empty."""
         image_id = server.image_id or (
             self._read_properties(server) or {}).get('image_id')
         if image_id is None:
             return None
         try:
-            image = self._images.read(image_id)
+            image = self.read_image(image_id)
         except errors.NotFound:
             return None
-        return image['id'] if images.is_empty(image) else None
+        return image if images.is_empty(image) else None
 
     def rescue_obstacle(self, server: servers.Server) -> str | None:
         """Return why a server cannot be rescued and what to do, as a clause.
@@ -191,6 +205,16 @@ class Capabilities:
                     % self._compute.microversion)
         return ('it has a virtual TPM, with which Nova rebuilds no server'
                 if self._has_tpm(server) else None)
+
+    def switch_obstacle(self, server: servers.Server) -> str | None:
+        """Return why a rebuild gives a server no other firmware, or None."""
+        obstacle = self.rebuild_obstacle(server)
+        if obstacle or server.image_id or (
+                CONF.quintupleo.rebuild_replaces_volumes):
+            return obstacle
+        return ('it boots from a volume, and nothing says that a rebuild is '
+                'to replace that: set [quintupleo]rebuild_replaces_volumes '
+                'if the host cloud does so')
 
     def disk_obstacle(self, server: servers.Server, image: dict
                       ) -> str | None:
@@ -265,10 +289,11 @@ class Capabilities:
             found = self._volumes.image_properties(server)
         else:
             with contextlib.suppress(errors.NotFound):
-                found = self._images.read(server.image_id)
+                found = self.read_image(server.image_id)
         if found is None:
             self._not_shown.put(key, True)
         else:
+            # Nova may spell an image in another way.
             known.put(key, found)
         return found
 

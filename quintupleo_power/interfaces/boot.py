@@ -22,9 +22,9 @@ from quintupleo_power.media import boot_iso
 from quintupleo_power.media import network_data
 from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
-from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
+from quintupleo_power.rebuild import firmware
 
 LOG = log.getLogger(__name__)
 
@@ -62,8 +62,8 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         """Check that there is what an ISO is made of.
 
         :raises: InvalidParameterValue, too, if network_data is wrong, the
-            server lacks the boot mode or secure boot that is asked for, or
-            there is a config drive that an ISO cannot have beside it.
+            server cannot have the boot mode or secure boot that is asked
+            for, or there is a config drive that an ISO cannot have beside it.
         """
         self._validate(task, 'deploy')
         if _runs_from_an_iso(task):
@@ -87,8 +87,9 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
 
     @staticmethod
     def _validate(task, ramdisk):
-        driver_info.parse(task.node)
+        info = driver_info.parse(task.node)
         network_data.check(task.node)
+        deploy_utils.validate_capabilities(task.node)
         if not isinstance(task.driver.management,
                           management.QuintupleoManagement):
             raise exception.InvalidParameterValue(
@@ -100,9 +101,10 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         try:
             with time_limit.within(exceptions.VALIDATION_TIME, task.node), (
                     server_access.use(task.node)) as (host, server):
-                boot_mode.require_requested(task.node, host.capabilities,
-                                            server)
-                mode = rescue_image.boot_mode(task.node, host, server)
+                with exceptions.translated(info, validating=True):
+                    firmware.requested_image(task.node, host, server)
+                mode = (boot_mode_utils.get_boot_mode_for_deploy(task.node)
+                        or rescue_image.boot_mode(task.node, host, server))
         except exception.DriverOperationError:
             # Validation of the power interface tells of it.
             return
@@ -133,6 +135,9 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
             parameters['BOOTIF'] = mac
         if CONF.debug:
             parameters.setdefault('ipa-debug', '1')
+        if node.provision_state == states.DEPLOYING:
+            # A switch costs the disk, which is written later.
+            boot_mode_utils.configure_secure_boot_if_needed(task)
         boot_mode_utils.sync_boot_mode(task)
         mode = _boot_mode(task)
         with boot_iso.of_the_agent(task, mode, parameters) as path:

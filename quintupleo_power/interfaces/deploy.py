@@ -24,11 +24,11 @@ from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import disk_steps
+from quintupleo_power.rebuild import firmware
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power.rebuild import source_image
 from quintupleo_power import transitions
@@ -92,7 +92,7 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                 f'{obstacle}: use deploy_interface direct'))
             server.require('deployed', host.capabilities.disk_obstacle(
                 server, image))
-            boot_mode.require_requested(task.node, host.capabilities, server)
+            firmware.requested_image(task.node, host, server)
             if drive:
                 server_fields.check(task.node, host.compute.microversion,
                                     server, drive)
@@ -139,7 +139,7 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
             # that it is to replace runs until it is there.
             image_id = provide_image(host, server)
             server.require('deployed', host.capabilities.disk_obstacle(
-                server, host.images.read(image_id)))
+                server, host.capabilities.read_image(image_id)))
         _power_off(task)
         # Both before the rebuild: Nova's config drive describes the ports,
         # and what the boot interface refuses is to leave the disk alone.
@@ -160,6 +160,7 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                         **server_fields.members(
                             node, host.compute.microversion, server, drive,
                             key)})
+        conductor_utils.node_cache_boot_mode(task)
         deploy_utils.destroy_images(node.uuid)
         conductor_utils.node_power_action(task, states.POWER_ON)
         LOG.info('Node %(node)s was deployed by a rebuild of server '
@@ -217,9 +218,12 @@ def _power_off(task):
 def _provide_image(task, checksum, host, server):
     """Return the UUID of an instance's image in the host cloud.
 
-    It is uploaded if it is not there.
+    It is uploaded if it is not there. For other firmware than the server has
+    it makes the machine that the empty image for that makes.
     """
-    machine = host.capabilities.image_properties(server)
+    empty = firmware.requested_image(task.node, host, server)
+    machine = (images.of_the_machine(empty) if empty
+               else host.capabilities.image_properties(server))
     if machine is None:
         # As ``openstack quintupleo image create`` makes machines.
         boot_mode = rescue_image.boot_mode(task.node, host, server)

@@ -11,6 +11,7 @@ from ironic.conductor import steps as conductor_steps
 from ironic.conductor import task_manager
 from ironic.conf import CONF
 from ironic.drivers import base
+from ironic.drivers.modules import boot_mode_utils
 from oslo_log import log
 
 from quintupleo_power import compat
@@ -21,12 +22,12 @@ from quintupleo_power.interfaces import deploy
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import attached_iso
 from quintupleo_power.node import boot_device
-from quintupleo_power.node import boot_mode
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 from quintupleo_power.node import leftover_data
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import disk_steps
+from quintupleo_power.rebuild import firmware
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
@@ -106,15 +107,8 @@ class QuintupleoManagement(server_interface.ServerInterface,
         return {'boot_device': device.value, 'persistent': persistent}
 
     def get_supported_boot_modes(self, task):
-        """Get a list of the boot modes that the node's server has.
-
-        It is the only one, as its image decides, or both if the host cloud
-        does not tell.
-        """
-        with server_access.use(task.node) as (host, server):
-            current = host.capabilities.boot_mode(server)
-        return [current] if current else [boot_modes.LEGACY_BIOS,
-                                          boot_modes.UEFI]
+        """Get a list of both boot modes, as most servers can be switched."""
+        return [boot_modes.LEGACY_BIOS, boot_modes.UEFI]
 
     def get_boot_mode(self, task):
         """Return 'bios', 'uefi', or None if the host cloud does not tell."""
@@ -125,14 +119,18 @@ class QuintupleoManagement(server_interface.ServerInterface,
 
     @task_manager.require_exclusive_lock
     def set_boot_mode(self, task, mode):
-        """Accept the boot mode that the server has, refuse the other.
+        """Switch the server to a boot mode where its disk is to be lost.
 
-        :param mode: 'bios' or 'uefi'.
-        :raises: InvalidParameterValue, too, if the server boots otherwise.
+        The server is off afterwards. Secure boot that a deployment will ask
+        for is turned on with it.
+
+        :param mode: 'bios' or 'uefi'; the one that it has is accepted.
+        :raises: InvalidParameterValue, too, if the disk is to stay.
         """
-        with server_access.use(task.node) as (host, server):
-            current = host.capabilities.boot_mode(server)
-        boot_mode.require(task.node, current, mode)
+        if mode == boot_modes.UEFI and (
+                boot_mode_utils.is_secure_boot_requested(task.node)):
+            mode = firmware.SECURE_BOOT
+        _set_firmware(task, mode)
 
     def get_secure_boot_state(self, task):
         """Return whether the server's firmware boots only what is signed.
@@ -151,23 +149,24 @@ class QuintupleoManagement(server_interface.ServerInterface,
 
     @task_manager.require_exclusive_lock
     def set_secure_boot_state(self, task, state):
-        """Accept the secure boot state that the server has, refuse the other.
+        """Turn secure boot on where the disk of the server is to be lost.
 
         :raises: InvalidParameterValue, too, if secure boot is wanted and the
-            server is not known to have it: nothing is to be deployed then.
-        :raises: UnsupportedDriverExtension if it cannot be turned off, which
+            disk is to stay: nothing is to be deployed then.
+        :raises: UnsupportedDriverExtension if it is to be turned off, which
             keeps Ironic from no tear-down.
         """
+        if state:
+            _set_firmware(task, firmware.SECURE_BOOT)
+            return
         with server_access.use(task.node) as (host, server):
             current = host.capabilities.secure_boot(server)
-        if current == state:
-            return
-        if state:
-            boot_mode.require_secure(task.node, current)
-        raise exception.UnsupportedDriverExtension(
-            f'Node {task.node.uuid}: secure boot of its server cannot be '
-            'turned off, as os_secure_boot of its image or os:secure_boot of '
-            'its flavor decides: make the server from others')
+        if current is not False:
+            raise exception.UnsupportedDriverExtension(
+                f'Node {task.node.uuid}: secure boot of server {server.id} '
+                'cannot be turned off without the loss of its disk: make the '
+                'node manageable and run its clean step '
+                'management.change_boot_mode')
 
     def detect_vendor(self, task):
         """Return what Nova tells its guests in DMI, without a request."""
@@ -251,6 +250,13 @@ class QuintupleoManagement(server_interface.ServerInterface,
     def get_sensors_data(self, task):
         """Get no sensor data: a Nova server has no sensors."""
         return {}
+
+
+def _set_firmware(task, wanted):
+    # A deployment by rebuild makes the machine, too.
+    if task.node.provision_state != states.DEPLOYING or not isinstance(
+            task.driver.deploy, deploy.QuintupleoRebuildDeploy):
+        disk_steps.set_firmware(task, wanted, firmware.ENOUGH[wanted])
 
 
 def _require_planned(node, name):

@@ -42,17 +42,19 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
 
 
 def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
-            host: cloud.HostCloud, server: servers.Server) -> tuple[str, str]:
+            host: cloud.HostCloud, server: servers.Server,
+            which: str | None = None) -> tuple[str, str]:
     """Return the setting of a node's image, and the name or UUID in it.
 
     :param kind: 'rescue_image' or 'empty_image'.
+    :param which: how the option ends, if not by the server's boot mode.
     :raises: InvalidParameterValue if the node's capabilities are wrong.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
     reference = getattr(info, kind)
     if reference:
         return f'driver_info/quintupleo_{kind}', reference
-    option = f'{kind}_{boot_mode(node, host, server)}'
+    option = f'{kind}_{which or boot_mode(node, host, server)}'
     return f'[quintupleo]{option}', CONF.quintupleo[option]
 
 

@@ -4,8 +4,10 @@
 What leaves a node powered off leaves one on that must not be off.
 """
 
+import functools
 import time
 
+from ironic.common import boot_modes
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import task_manager
@@ -17,14 +19,12 @@ from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
-from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power.media import rescue_image
 from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
+from quintupleo_power.rebuild import firmware
 from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
@@ -68,7 +68,8 @@ class DiskSteps:
         :raises: DriverOperationError, too, if the server has disks that Nova
             does not wipe.
         """
-        _empty(task, 'wipe_disk', capabilities.Capabilities.wipe_obstacle)
+        _rebuild(task, 'wipe_disk', functools.partial(
+            _image_to_wipe, capabilities.Capabilities.wipe_obstacle))
 
     @base.clean_step(priority=0, requires_ramdisk=False)
     @task_manager.require_exclusive_lock
@@ -80,8 +81,33 @@ class DiskSteps:
         after which the node is powered off.
         """
         if leftover_data.may_be_left(task.node):
-            _empty(task, 'clear_instance_data',
-                   capabilities.Capabilities.rebuild_obstacle)
+            _rebuild(task, 'clear_instance_data', functools.partial(
+                _image_to_wipe, capabilities.Capabilities.rebuild_obstacle))
+
+    @base.clean_step(priority=0, requires_ramdisk=False, argsinfo={
+        'boot_mode': {'description': "'bios' or 'uefi'.", 'required': True},
+        'secure_boot': {
+            'description': 'Whether UEFI boots only what is signed.',
+            'required': False}})
+    @task_manager.require_exclusive_lock
+    def change_boot_mode(self, task, boot_mode, secure_boot=False):
+        """Change the firmware, at the cost of the disk and UEFI variables.
+
+        It takes a rebuild from the empty image for that firmware, after which
+        the node is powered off. A server that has it already is left alone.
+
+        :raises: DriverOperationError, too, if the server cannot get it.
+        """
+        node = task.node
+        if boot_mode not in (boot_modes.LEGACY_BIOS, boot_modes.UEFI) or (
+                secure_boot not in (False, boot_mode == boot_modes.UEFI)):
+            raise exception.InvalidParameterValue(
+                f"Node {node.uuid}: boot_mode has to be 'bios' or 'uefi', and "
+                'secure_boot true, which uefi only has, or false')
+        wanted = firmware.SECURE_BOOT if secure_boot else boot_mode
+        set_firmware(task, wanted, enough=(wanted,))
+        # Ironic's own note of the server as it was.
+        node.del_driver_internal_info('deploy_boot_mode')
 
     @_snapshot_step
     def snapshot(self, task, name):
@@ -160,10 +186,34 @@ def carry_out(task, step, request, body):
     return server
 
 
-def _empty(task, step, obstacle_of):
+def set_firmware(task, wanted, enough):
+    """Switch a node's server to some firmware, if its own is not enough.
+
+    :param wanted: one of :data:`firmware.TITLES`, as those that are enough.
+    :raises: InvalidParameterValue, too, if the node's disk is to stay.
+    """
+    node = task.node
+    with server_access.use(node) as (host, server):
+        current = firmware.of_server(host, server)
+    if current in enough:
+        return
+    if not firmware.is_disk_to_be_lost(node):
+        raise exception.InvalidParameterValue(
+            f'Node {node.uuid}: server {server.id} has '
+            f'{firmware.TITLES[current]} and not {firmware.TITLES[wanted]}, '
+            'and a switch costs the disk, which is kept in provision state '
+            f'"{node.provision_state}"'
+            + (' once a step has begun' if node.deploy_step else '')
+            + ': make the node manageable and run its clean step '
+            'management.change_boot_mode, or correct the capabilities '
+            'boot_mode and secure_boot of node and instance')
+    _rebuild(task, 'change_boot_mode',
+             functools.partial(firmware.empty_image, wanted))
+
+
+def _rebuild(task, step, find_image):
     def members(node, info, host, server):
-        server.require('wiped', obstacle_of(host.capabilities, server))
-        image = {'imageRef': _empty_image(node, info, host, server)}
+        image = {'imageRef': find_image(node, info, host, server)['id']}
         if not leftover_data.may_be_left(node):
             return image
         # User data and the like of an instance go with its disk.
@@ -175,28 +225,17 @@ def _empty(task, step, obstacle_of):
     leftover_data.clear(task.node)
 
 
-def _empty_image(node, info, host, server):
-    """Return the UUID of the image to wipe a server's disk with.
+def _image_to_wipe(obstacle_of, node, info, host, server):
+    """Return the image to wipe a server's disk with.
 
     It is the one that the node names, or the one that the server was made
     from if that is empty, which changes nothing else of the server. Another
     image, such as a deployed system, is replaced by the configured one.
     """
+    server.require('wiped', obstacle_of(host.capabilities, server))
     own = (None if info.empty_image
            else host.capabilities.own_empty_image(server))
-    if own:
-        return own
-    name, reference = rescue_image.setting('empty_image', node, info, host,
-                                           server)
-    try:
-        image = host.images.read(reference)
-        images.check_rebuild(image, host.capabilities.boot_mode(server))
-        return image['id']
-    except (errors.NotFound, errors.NotUnique,
-            errors.UnsuitableImage) as exc:
-        raise errors.UnsuitableImage(
-            f'The empty image of {name} cannot be used: {exc}; "openstack '
-            'quintupleo image create" makes empty images')
+    return own or firmware.empty_image(None, node, info, host, server)
 
 
 def _require_off(node, what):

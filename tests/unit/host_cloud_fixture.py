@@ -277,12 +277,7 @@ class FakeHostCloud(fixtures.Fixture):
                   'size': size, 'attachments': [],
                   'bootable': 'true' if image else 'false'}
         if image:
-            # Cinder keeps the image's own fields as texts beside the others.
-            volume['volume_image_metadata'] = {
-                'image_id': image['id'], **{
-                    name: str(value) for name, value in image.items()
-                    if name.startswith(('hw_', 'os_', 'quintupleo_'))
-                    or name == 'disk_format'}}
+            volume['volume_image_metadata'] = _image_metadata(image)
         self.volumes[volume['id']] = volume
         return volume
 
@@ -971,6 +966,10 @@ class FakeHostCloud(fixtures.Fixture):
         server.content = self.contents.get(image_id, 'a deployed system')
         if server.image is not None:
             server.image = image_id
+        elif server.volumes:
+            # cinder/volume/manager.py, reimage
+            server.volumes[0]['volume_image_metadata'] = _image_metadata(
+                self.images[image_id])
         if server.vm_state == 'stopped' and self.runs_after_rebuild:
             server.then = ('active', nova_model.RUNNING, None)
             server.runs_before_stop = True
@@ -1109,6 +1108,14 @@ def _keystone_error(status, message):
 def _neutron_error(context, status, kind, message):
     context.status_code = status
     return {'NeutronError': {'type': kind, 'detail': '', 'message': message}}
+
+
+def _image_metadata(image):
+    """What Cinder keeps of a volume's image, with its own fields as texts."""
+    return {'image_id': image['id'], **{
+        name: str(value) for name, value in image.items()
+        if name.startswith(('hw_', 'os_', 'quintupleo_'))
+        or name == 'disk_format'}}
 
 
 def _nova_error(context, status, message):

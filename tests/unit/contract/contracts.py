@@ -174,6 +174,9 @@ FLOWS = {
     'deployment, by an agent': ('24.1', f'{_AGENT}LifeTestCase'),
     'deployment again (rebuild)': (
         '24.1', f'{_CONDUCTOR}ManagedTestCase::test_rebuild_of_an_instance'),
+    'deployment and cleaning, with another boot mode': (
+        '24.1', f'{_AGENT}FirmwareTestCase', 'interfaces/test_firmware.py',
+        'interfaces/test_deploy.py::FirmwareTestCase'),
     'deploy steps and templates': (
         '24.1', f'{_REBUILD}DeployStepsTestCase'),
     'deployment, fast track': ('24.1', f'{_AGENT}FastTrackTestCase'),

@@ -114,6 +114,81 @@ class LifeTestCase(AgentFlowTestCase):
         self.assertEqual(['erase_devices_metadata'], self.agent.executed)
 
 
+class FirmwareTestCase(AgentFlowTestCase):
+    """Deployments and cleanings of other firmware than the server has."""
+
+    def setUp(self):
+        super().setUp()
+        self.config(esp_image='/images/esp.img')
+        for name, properties in (
+                ('uefi', {'hw_firmware_type': 'uefi'}),
+                ('secure-boot', {'hw_firmware_type': 'uefi',
+                                 'os_secure_boot': 'required'})):
+            self.host_cloud.add_empty_image(f'quintupleo-empty-{name}',
+                                            **properties)
+
+    def deploy_with(self, **capabilities):
+        self.add_instance_info(capabilities=capabilities)
+        self.host_cloud.forget_requests()
+        self.deploy_by_agent()
+        self.assert_instance_runs()
+
+    def undeploy_by_agent(self):
+        self.agent.forget()
+        self.assertIsNone(self.undeploy())
+        self.heartbeat_until(states.AVAILABLE)
+        self.assert_off(states.AVAILABLE)
+        self.agent.forget()
+        self.set_instance(image_type='whole-disk')
+        self.set_node(driver_internal_info={
+            **self.node.driver_internal_info, 'is_whole_disk_image': True})
+
+    def image(self):
+        return self.host_cloud.images[self.server.image]['name']
+
+    def test_deployments_there_and_back(self):
+        for mode in ('uefi', 'bios'):
+            self.deploy_with(boot_mode=mode)
+            self.assertEqual(('rebuild', f'quintupleo-empty-{mode}', mode), (
+                self.host_cloud.sent[0], self.image(), self.node.boot_mode))
+            self.assertEqual(1, self.host_cloud.sent.count('rebuild'))
+            self.undeploy_by_agent()
+            # Nothing asks for what it was before.
+            self.assertEqual(1, self.host_cloud.sent.count('rebuild'))
+
+    def test_secure_boot_comes_before_the_agent_and_stays(self):
+        self.host_cloud.images[self.server.image]['hw_firmware_type'] = 'uefi'
+        self.deploy_with(secure_boot='true')
+        self.assertEqual(('quintupleo-empty-secure-boot', True),
+                         (self.image(), self.node.secure_boot))
+        self.undeploy_by_agent()
+        self.assertEqual(1, self.host_cloud.sent.count('rebuild'))
+
+    def test_secure_boot_of_a_bios_server_is_one_rebuild(self):
+        self.deploy_with(secure_boot='true')
+        self.assertEqual('quintupleo-empty-secure-boot', self.image())
+        self.assertEqual(1, self.host_cloud.sent.count('rebuild'))
+
+    def test_cleaning_of_a_node_with_another_capability(self):
+        self.set_node(provision_state=states.MANAGEABLE,
+                      properties={'capabilities': 'boot_mode:uefi'})
+        self.do('provide')
+        self.heartbeat_until(states.AVAILABLE)
+        self.assertEqual('quintupleo-empty-uefi', self.image())
+        self.agent.forget()
+        self.deploy_with()
+        self.assertNotIn('rebuild', self.host_cloud.sent)
+
+    def test_missing_image_is_told_before_anything_is_done(self):
+        self.host_cloud.images = {
+            key: image for key, image in self.host_cloud.images.items()
+            if image['name'] != 'quintupleo-empty-uefi'}
+        self.add_instance_info(capabilities={'boot_mode': 'uefi'})
+        self.assertIn('empty_image_uefi', str(self.deploy()))
+        self.assert_in(states.AVAILABLE)
+        self.assertEqual([], self.host_cloud.sent)
+
+
 class InspectionTestCase(AgentFlowTestCase):
 
     def setUp(self):

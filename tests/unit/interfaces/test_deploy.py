@@ -239,18 +239,19 @@ class ValidateTestCase(DeployTestCase):
         self.server.image = None
         self.check()
 
-    def test_firmware_that_the_server_does_not_have(self):
+    def test_firmware_that_the_server_cannot_get(self):
+        empty = self.host_cloud.images[self.server.image]
+        empty['name'] = 'another'
         for firmware, capabilities, words in (
-                ('bios', {'boot_mode': 'uefi'}, 'in mode bios and not uefi'),
-                ('uefi', {'boot_mode': 'bios'}, 'in mode uefi and not bios'),
-                ('bios', {'secure_boot': 'true'}, 'in mode bios'),
-                ('uefi', {'secure_boot': 'true'}, 'os_secure_boot=required')):
+                ('bios', {'boot_mode': 'uefi'}, 'empty_image_uefi'),
+                ('uefi', {'boot_mode': 'bios'}, 'empty_image_bios'),
+                ('bios', {'secure_boot': 'true'}, 'empty_image_secure_boot'),
+                ('uefi', {'secure_boot': 'true'}, 'empty_image_secure_boot')):
             with self.subTest(words):
-                self.host_cloud.images[self.server.image][
-                    'hw_firmware_type'] = firmware
+                empty['hw_firmware_type'] = firmware
                 self.forget_clouds()
                 self.set_instance(capabilities=capabilities)
-                self.refuse(words)
+                self.refuse(words, 'quintupleo image create')
                 # Before anything is done, should it come to that.
                 self.assert_failed(words)
                 self.assert_sent()
@@ -258,7 +259,7 @@ class ValidateTestCase(DeployTestCase):
     def test_firmware_of_the_nodes_own_capabilities(self):
         self.node.properties = {'capabilities': 'boot_mode:uefi'}
         self.node.save()
-        self.refuse('in mode bios and not uefi')
+        self.refuse('empty_image_uefi')
         self.host_cloud.images[self.server.image].update(
             hw_firmware_type='uefi', os_secure_boot='required')
         self.forget_clouds()
@@ -286,6 +287,70 @@ class ValidateTestCase(DeployTestCase):
                         autospec=True,
                         side_effect=exception.MissingParameterValue('x')):
             self.check()
+
+
+class FirmwareTestCase(DeployTestCase):
+    """An instance that asks for other firmware than its server has."""
+
+    def setUp(self):
+        super().setUp()
+        self.host_cloud.images[self.server.image]['hw_disk_bus'] = 'ide'
+        machine = {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35',
+                   'os_shutdown_timeout': '0'}
+        self.host_cloud.add_empty_image('quintupleo-empty-uefi', **machine)
+        self.host_cloud.add_empty_image('quintupleo-empty-secure-boot',
+                                        os_secure_boot='required', **machine)
+        self.host_cloud.add_rescue_image('quintupleo-rescue-uefi')
+
+    def machine(self):
+        """What the properties of the server's image make of it."""
+        return {name: value for name, value in
+                self.host_cloud.images[self.server.image].items()
+                if name.startswith(('hw_', 'os_s'))}
+
+    def test_is_that_of_its_image_without_another_rebuild(self):
+        for capabilities, machine, told in (
+                ({'boot_mode': 'uefi'}, {
+                    'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35',
+                    'os_shutdown_timeout': '0'}, ('uefi', False)),
+                ({'secure_boot': 'true'}, {
+                    'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35',
+                    'os_secure_boot': 'required',
+                    'os_shutdown_timeout': '0'}, ('uefi', True)),
+                ({'boot_mode': 'bios'}, {
+                    'hw_disk_bus': 'ide', 'os_shutdown_timeout': '0'},
+                 ('bios', None))):
+            self.host_cloud.forget_requests()
+            self.set_instance(capabilities=capabilities)
+            self.check()
+            self.assert_deployed()
+            self.assertEqual(1, self.host_cloud.sent.count('rebuild'))
+            self.assertEqual((machine, told), (
+                self.machine(), (self.node.boot_mode, self.node.secure_boot)))
+
+    def test_of_a_bios_server_with_secure_boot(self):
+        self.set_instance(capabilities={'secure_boot': 'true'})
+        self.assert_deployed()
+        self.assert_sent('rebuild', 'start')
+        self.assertEqual('required', self.machine()['os_secure_boot'])
+
+    def test_machine_that_has_it_stays_what_it_was(self):
+        self.set_instance(capabilities={'boot_mode': 'bios'})
+        self.assert_deployed()
+        self.assertEqual('ide', self.machine()['hw_disk_bus'])
+
+    def test_another_deployment_of_it_needs_no_upload(self):
+        for _ in range(2):
+            self.set_instance(capabilities={'boot_mode': 'uefi'})
+            self.assert_deployed()
+        self.assertEqual(1, len(self.uploaded()))
+
+    def test_image_that_is_gone_when_it_comes_to_that(self):
+        self.set_instance(capabilities={'boot_mode': 'uefi'})
+        self.check()
+        self.config(empty_image_uefi='nowhere', group='quintupleo')
+        self.assert_failed('[quintupleo]empty_image_uefi', "'nowhere'")
+        self.assert_sent()
 
 
 class DeploymentTestCase(DeployTestCase):

@@ -275,32 +275,14 @@ class BootModeTestCase(ManagementTestCase):
 
     def test_any_mode_is_accepted_when_the_cloud_does_not_tell(self):
         self.server.image = None
-        self.assertEqual(['bios', 'uefi'],
-                         self.call('get_supported_boot_modes'))
         for mode in ('bios', 'uefi'):
             self.call('set_boot_mode', mode)
         self.assertEqual([], self.host_cloud.sent)
 
-    def test_modes_that_are_not_refused_are_supported(self):
-        for firmware in ('uefi', 'bios'):
-            self.forget_clouds()
-            self.set_firmware(firmware)
-            supported = self.call('get_supported_boot_modes')
-            self.assertEqual([firmware], supported)
-            for mode in ('uefi', 'bios'):
-                with self.acquire() as task:
-                    if mode in supported:
-                        conductor_utils.node_set_boot_mode(task, mode)
-                    else:
-                        self.assertRaises(
-                            exception.InvalidParameterValue,
-                            conductor_utils.node_set_boot_mode, task, mode)
-
-    def test_another_mode_is_refused_with_what_helps(self):
-        error = self.assertRaises(exception.InvalidParameterValue,
-                                  self.call, 'set_boot_mode', 'uefi')
-        self.assert_says(error, self.node.uuid, 'bios and not uefi',
-                         'hw_firmware_type', 'boot_mode:bios')
+    def test_both_modes_are_supported_without_a_request(self):
+        self.assertEqual(['bios', 'uefi'],
+                         self.call('get_supported_boot_modes'))
+        self.assertEqual([], self.host_cloud.requests)
 
     def test_failing_cloud_is_an_error(self):
         self.host_cloud.fail('GET', '/servers/', 500, times=99)
@@ -397,7 +379,9 @@ class SecureBootTestCase(ManagementTestCase):
                 error = self.assertRaises(
                     exception.InvalidParameterValue,
                     boot_mode_utils.configure_secure_boot_if_needed, task)
-            self.assert_says(error, self.node.uuid, 'os_secure_boot=required')
+            self.assert_says(error, self.node.uuid, self.server.id,
+                             'and not UEFI with secure boot',
+                             'management.change_boot_mode')
 
     def test_tear_down_leaves_it_on(self):
         self.set_properties(hw_firmware_type='uefi',
@@ -408,7 +392,9 @@ class SecureBootTestCase(ManagementTestCase):
             boot_mode_utils.deconfigure_secure_boot_if_needed(task)
         error = self.assertRaises(exception.UnsupportedDriverExtension,
                                   self.call, 'set_secure_boot_state', False)
-        self.assert_says(error, self.node.uuid, 'cannot be turned off')
+        self.assert_says(error, self.node.uuid, self.server.id,
+                         'cannot be turned off', 'change_boot_mode')
+        self.assertEqual([], self.host_cloud.sent)
 
 
 class MacAddressesTestCase(ManagementTestCase):

@@ -158,25 +158,28 @@ class RamdiskTestCase(VirtualMediaTestCase):
                                   self.call, 'validate')
         self.assert_says(error, self.node.uuid, '[conductor]bootloader')
 
-    def test_firmware_that_the_server_does_not_have_is_told(self):
+    def test_firmware_that_the_server_cannot_get_is_told(self):
         for capabilities, words in (
-                ({'boot_mode': 'uefi'}, 'in mode bios and not uefi'),
-                ({'secure_boot': 'true'}, 'in mode bios and not uefi')):
+                ({'boot_mode': 'uefi'}, '[quintupleo]empty_image_uefi'),
+                ({'secure_boot': 'true'},
+                 '[quintupleo]empty_image_secure_boot'),
+                ({'boot_mode': 'legacy'}, "'legacy'")):
             self.node.instance_info = {'capabilities': capabilities}
             self.node.save()
             error = self.assertRaises(exception.InvalidParameterValue,
                                       self.call, 'validate')
-            self.assert_says(error, self.node.uuid, words)
+            self.assert_says(error, words)
 
-    def test_secure_boot_that_the_server_does_not_have_is_told(self):
-        self.have_uefi()
+    def test_firmware_that_the_server_can_get_takes_the_boot_loader(self):
+        self.host_cloud.add_empty_image('quintupleo-empty-uefi',
+                                        hw_firmware_type='uefi')
+        self.node.properties = {'capabilities': 'boot_mode:uefi'}
+        self.node.save()
+        error = self.assertRaises(exception.MissingParameterValue,
+                                  self.call, 'validate')
+        self.assert_says(error, '[conductor]bootloader')
         self.config(esp_image='/images/esp.img')
         self.call('validate')
-        self.node.instance_info = {'capabilities': {'secure_boot': 'true'}}
-        self.node.save()
-        error = self.assertRaises(exception.InvalidParameterValue,
-                                  self.call, 'validate')
-        self.assert_says(error, self.node.uuid, 'os_secure_boot=required')
 
     def test_missing_ramdisk_is_told_by_validation(self):
         self.config(group='conductor', deploy_ramdisk=None)
