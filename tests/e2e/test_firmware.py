@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real guests whose boot mode is switched, BIOS to UEFI and back.
+
+Secure boot is not tried: what the machines boot from is not signed.
+"""
+
+from openstack import exceptions
+import pytest
+
+from onebox import processes
+from tests.e2e import lives as machine_lives
+from tests.e2e import test_deployment
+from tests.e2e import test_rebuild_deploy
+
+# Of Ironic's API: a cleaning without a ramdisk.
+CLEAN = '1.70'
+DIRECT = machine_lives.machine('switch-direct', 'bios', '20:57:f8:00:06:01')
+REBUILD = machine_lives.machine('switch-rebuild', 'bios', '20:57:f8:00:06:02')
+RIGHTS = test_deployment.TENANT_ACTIONS | {'rebuild'}
+
+
+def prepare(lab, names):
+    """Make the servers."""
+    for each, node in ((DIRECT, {}),
+                       (REBUILD, {'deploy_interface': 'quintupleo-rebuild'})):
+        if each.name in names:
+            machine_lives.make_servers(lab, [each], names, **node)
+
+
+def _actions(lab, name):
+    return [action for _, action, _ in lab.host_cloud.actions(name)]
+
+
+def _deploy(lab, stage, name, boot_mode):
+    """Deploy with a capability, and see by which firmware it boots."""
+    before = len(_actions(lab, name))
+    lab.nodes.deploy(name, stage, image={
+        **lab.nodes.image(), 'capabilities': {'boot_mode': boot_mode}})
+    line = lab.wait_for_system(name, stage, timeout=900)
+    assert f'hostname {name}' in line
+    assert 'root on /dev/vda' in line
+    assert f'firmware {boot_mode.upper()}' in line
+    assert _actions(lab, name)[before:].count('rebuild') == 1
+    assert lab.nodes.connection.baremetal.get(
+        f'/nodes/{name}', microversion='1.75').json()['boot_mode'] == boot_mode
+
+
+def uefi_is_deployed_on_a_bios_machine(lab, stage, name):
+    _deploy(lab, stage, name, 'uefi')
+
+
+def bios_is_deployed_on_the_uefi_machine(lab, stage, name):
+    _deploy(lab, stage, name, 'bios')
+
+
+def step_switches_it_to_uefi(lab, stage, name):
+    lab.nodes.provision(name, 'manage', 'manageable', stage, 120)
+    answer = lab.nodes.connection.baremetal.put(
+        f'/nodes/{name}/states/provision', microversion=CLEAN,
+        json={'target': 'clean', 'disable_ramdisk': True, 'clean_steps': [
+            {'interface': 'management', 'step': 'change_boot_mode',
+             'args': {'boot_mode': 'uefi'}}]})
+    exceptions.raise_from_response(answer)
+    lab.nodes.wait(name, 'manageable', stage, 300)
+    assert _actions(lab, name)[-1] == 'rebuild'
+    assert lab.nodes.node(name).power_state == 'power off'
+
+
+def it_boots_the_network_by_uefi(lab, stage, name):
+    lab.nodes.set_boot_device(name, 'pxe', False)
+    lab.nodes.set_power_state(name, 'power on', 'power on')
+    # What iPXE in the rescue image calls its platform; BIOS is pcbios.
+    processes.wait_for(
+        lambda: '(efi)' in lab.host_cloud.console_log(name),
+        120, f'{name} to show the rescue image under UEFI')
+    lab.nodes.set_power_state(name, 'power off', 'power off')
+
+
+def all_was_within_the_rights_of_a_tenant(lab, stage, name):
+    assert set(_actions(lab, name)) <= RIGHTS
+    assert all(message != 'Error'
+               for _, _, message in lab.host_cloud.actions(name))
+
+
+LIVES = {
+    DIRECT.name: (
+        test_deployment.enrolled_node_becomes_manageable,
+        test_deployment.node_is_available_without_cleaning,
+        uefi_is_deployed_on_a_bios_machine,
+        test_deployment.it_reboots_from_its_disk,
+        test_deployment.undeployed_node_is_available_without_cleaning,
+        bios_is_deployed_on_the_uefi_machine,
+        test_deployment.undeployed_node_is_available_without_cleaning,
+        all_was_within_the_rights_of_a_tenant),
+    REBUILD.name: (
+        test_rebuild_deploy.cleaning_makes_it_available,
+        uefi_is_deployed_on_a_bios_machine,
+        test_rebuild_deploy.undeployed_node_is_available,
+        bios_is_deployed_on_the_uefi_machine,
+        test_rebuild_deploy.undeployed_node_is_available,
+        step_switches_it_to_uefi, it_boots_the_network_by_uefi,
+        all_was_within_the_rights_of_a_tenant)}
+
+
+@pytest.mark.parametrize('name, step', machine_lives.parameters(
+    LIVES, full=LIVES))
+def test_life(lives, name, step):
+    lives.went_well(name, step)
