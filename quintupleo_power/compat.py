@@ -40,6 +40,12 @@ except ImportError:
     # Before Ironic 29.0, where hooks are those of interface agent only, too.
     inspection_rules = None
 
+try:
+    from ironic.common import vnc
+except ImportError:
+    # Before Ironic 29.0, which has no graphical consoles of its own.
+    vnc = None
+
 # The classes of deploy interface noop, which came with Ironic 33.0.
 NO_DEPLOY = tuple(filter(None, [getattr(noop, 'NoDeploy', None)]))
 

@@ -3,6 +3,7 @@
 
 from keystoneauth1 import loading
 from oslo_config import cfg
+from oslo_config import types
 
 CONF = cfg.CONF
 GROUP = 'quintupleo'
@@ -91,6 +92,21 @@ opts = [
                 '. Default: provisioning_network.'))
       for kind in ('provisioning', 'cleaning', 'rescuing', 'inspection',
                    'servicing')),
+    cfg.IPOpt(
+        'console_address',
+        default='127.0.0.1',
+        help='Address of the conductor where console_interface '
+             'quintupleo-graphical and quintupleo-serial listen. Who reaches '
+             'it has the consoles, without a password: it has to be one that '
+             'only the proxies of Ironic and Nova reach. The default is for '
+             'proxies on the same host; with several conductors each needs '
+             'an address of its own.'),
+    cfg.Opt(
+        'console_ports', type=types.Range(min=1, max=65535),
+        default='20000-29999',
+        help='Ports of console_address, one for each node. Each time a node '
+             'gets the same one, if nothing else listens there: Nova lets '
+             'nobody connect to a serial console whose port has changed.'),
     cfg.ListOpt(
         'inspection_hooks',
         default=[],

@@ -34,6 +34,8 @@ class QuintupleoHardware(generic.GenericHardware):
     def supported_console_interfaces(self):
         """List of supported console interfaces, the default first."""
         return [console.QuintupleoConsole,
+                *([console.QuintupleoGraphicalConsole] if compat.vnc else []),
+                console.QuintupleoSerialConsole,
                 *super().supported_console_interfaces]
 
     @property

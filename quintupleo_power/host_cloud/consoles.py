@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consoles of servers, and what the guests wrote to them."""
 
+import os
+import ssl
+from urllib import parse
+
+import requests
+import websocket
+
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
+from quintupleo_power.host_cloud import transport
 from quintupleo_power.host_cloud import typed_json
 
 # The types of Nova's API reference, "Create Console", with their protocols;
@@ -45,8 +53,9 @@ def url(compute: service.Service, server: servers.Server,
     except (errors.BadRequest, errors.NotOffered) as exc:
         raise errors.NotOffered(
             f"The host cloud gives no '{console_type}' console of server "
-            f'{server.id} ({exc}): set driver_info/quintupleo_console_type'
-            f' to a type that it has, of {", ".join(PROTOCOLS)}')
+            f'{server.id} ({exc}): use console_interface quintupleo, and set '
+            'driver_info/quintupleo_console_type to a type that it has, of '
+            f'{", ".join(PROTOCOLS)}')
     except errors.NotFound as exc:
         raise errors.NotFound(
             f'Server {server.id} has no console as things stand ({exc}): '
@@ -56,6 +65,61 @@ def url(compute: service.Service, server: servers.Server,
     if not found.get('url', str):
         raise found.wrong('url is empty')
     return found.get('url', str)
+
+
+def connect(compute: service.Service, server: servers.Server,
+            console_type: str) -> websocket.WebSocket:
+    """Return a connection to a console, by a new token.
+
+    :param console_type: 'novnc', where a VNC server speaks that asks for no
+        password, as Nova's proxy has answered the hypervisor; or 'serial'.
+    :raises: ConsoleFailed if the proxy cannot be used, or what :func:`url`
+        raises.
+    """
+    page = url(compute, server, console_type)
+    try:
+        address = _websocket_url(page)
+        console = websocket.WebSocket(
+            sslopt=_tls_options(address, compute.verify),
+            fire_cont_frame=True, skip_utf8_validation=True)
+        # Nova compares the Origin of those who have one, which are browsers.
+        console.connect(address, timeout=transport.CONNECT_TIMEOUT,
+                        subprotocols=['binary'], suppress_origin=True,
+                        redirect_limit=0)
+        if console.getstatus() == 101:
+            return console
+        console.shutdown()
+        reason = f'HTTP status {console.getstatus()}'
+    except (OSError, websocket.WebSocketException,
+            *errors.UNEXPECTED_FORM) as exc:
+        # What follows are an answer's headers and body: they may repeat the
+        # token.
+        reason = str(exc).partition(' -+-+- ')[0]
+    raise errors.ConsoleFailed(
+        f'{page.partition("?")[0]} of the host cloud gives no connection to '
+        f'the console of server {server.id} ({reason}): the conductor has to '
+        'reach it, and to trust its certificate by the CAs of the credentials')
+
+
+def _websocket_url(page: str) -> str:
+    """Return where the page of a console finds its WebSocket."""
+    parts = parse.urlsplit(page)
+    if parts.scheme in ('ws', 'wss'):
+        return page
+    # Nova before 19.0 (Stein) has the token in the query itself.
+    path = parse.parse_qs(parts.query).get('path', [f'?{parts.query}'])[0]
+    scheme = 'wss' if parts.scheme == 'https' else 'ws'
+    return f'{scheme}://{parts.netloc}/{path.lstrip("/")}'
+
+
+def _tls_options(address, verify):
+    """Return what makes websocket-client trust whom requests trusts."""
+    verify = requests.Session().merge_environment_settings(
+        address, {}, None, verify, None)['verify']
+    if not verify:
+        return {'cert_reqs': ssl.CERT_NONE, 'check_hostname': False}
+    path = requests.certs.where() if verify is True else verify
+    return {'ca_cert_path' if os.path.isdir(path) else 'ca_certs': path}
 
 
 def log(compute: service.Service, server: servers.Server,

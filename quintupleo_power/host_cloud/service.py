@@ -72,6 +72,11 @@ class Service:
                                      self._newest)
         return self._microversion
 
+    @property
+    def verify(self) -> bool | str:
+        """Whether certificates are verified, or the path of the CAs."""
+        return self._rest.session.verify
+
     def sign_in(self) -> access.AccessInfo:
         """Get a new token, and return what it says."""
         session = self._rest.session

@@ -7,6 +7,7 @@ PENDING_REQUEST = 'quintupleo_request'
 BASELINE = 'quintupleo_seen'
 BOOT_LOG = 'quintupleo_boot_log'
 VIRTUAL_MEDIA = 'quintupleo_virtual_media'
+CONSOLE = 'quintupleo_console'
 INSTANCE_METADATA = 'quintupleo_instance_metadata'
 FAULTS = 'quintupleo_faults'
 LATE_REQUEST = 'quintupleo_late_request'
@@ -27,6 +28,9 @@ KEYS = {
         'boot_log', 'the failure whose console log was stored last'),
     VIRTUAL_MEDIA: (
         'media.virtual_media', 'the ISO in the CD-ROM drive'),
+    CONSOLE: (
+        'interfaces.console',
+        'the type of the console that a conductor relays, and where'),
     INSTANCE_METADATA: (
         'node.leftover_data',
         'the metadata that a deployment has given to the server, for it to '

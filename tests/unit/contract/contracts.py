@@ -12,7 +12,8 @@ RELEASES = ('24.1', '26.1', '29', '32', '35', '38', '39')
 SUPPORTED = {
     'bios': ('no-bios',),
     'boot': ('ipxe', 'pxe', 'http-ipxe', 'http', 'quintupleo-virtual-media'),
-    'console': ('quintupleo', 'no-console', 'fake-graphical'),
+    'console': ('quintupleo', 'quintupleo-graphical', 'quintupleo-serial',
+                'no-console', 'fake-graphical'),
     'deploy': ('autodetect', 'direct', 'ansible', 'ramdisk', 'anaconda',
                'bootc', 'custom-agent', 'noop', 'quintupleo-rebuild'),
     'firmware': ('no-firmware',),
@@ -29,6 +30,7 @@ SUPPORTED = {
 # The first and the last of RELEASES that has one, where that is not all.
 FIRST = {
     ('console', 'fake-graphical'): '35',
+    ('console', 'quintupleo-graphical'): '29',
     ('deploy', 'autodetect'): '35',
     ('deploy', 'bootc'): '29',
     ('deploy', 'noop'): '35',

@@ -9,6 +9,7 @@ from ironic.conductor import utils as conductor_utils
 from ironic import objects
 from ironic.tests.unit.objects import utils as objects_utils
 
+from tests.unit import console_proxy
 from tests.unit.contract import contracts
 from tests.unit.contract import installed
 from tests.unit.contract import lab
@@ -296,6 +297,22 @@ class PowerTestCase(lab.LabTestCase):
             self.assertTrue(found['inserted'])
         self.assertIsNone(self.request(self.manager.detach_virtual_media))
         self.assertEqual([], self.media())
+
+    def test_console_at_a_port_of_the_conductor(self):
+        self.useFixture(console_proxy.ConsoleProxy(self.host_cloud))
+        self.config(enabled_console_interfaces=['quintupleo-serial'])
+        self.set_node(console_interface='quintupleo-serial')
+        found = []
+        # As Nova does before each connection of a user.
+        for enabled in (True, False, True):
+            self.assertIsNone(self.request(self.manager.set_console_mode,
+                                           enabled))
+            self.assertEqual(enabled, self.node.console_enabled)
+            if enabled:
+                found.append(self.manager.get_console_information(
+                    self.context, self.node.uuid))
+        self.assertEqual(found[0], found[1])
+        self.assertIsNone(self.request(self.manager.set_console_mode, False))
 
     def test_console_and_vendor(self):
         self.set_server('active', RUNNING)
