@@ -112,6 +112,9 @@ def test_loopback_only(cloud):
     options = config.nova(cloud)['vnc']
     assert options['server_listen'] == '127.0.0.1'
     assert options['novncproxy_host'] == '127.0.0.1'
+    options = config.nova(cloud)['serial_console']
+    assert options['proxyclient_address'] == '127.0.0.1'
+    assert options['serialproxy_host'] == '127.0.0.1'
 
 
 def test_layer3(cloud):
@@ -170,7 +173,13 @@ class KeystoneClient:
 def test_consoles(cloud):
     names = [service.name for service in _chosen(cloud)]
     # A fake guest has no screen.
-    assert ('nova-novncproxy' in names) == (cloud.hypervisor == 'libvirt')
+    has_screens = cloud.hypervisor == 'libvirt'
+    assert ('nova-novncproxy' in names) == has_screens
+    assert ('nova-serialproxy' in names) == has_screens
+    options = config.nova(cloud)['serial_console']
+    assert options['enabled'] == has_screens
+    assert options['base_url'] == (
+        f"ws://127.0.0.1:{options['serialproxy_port']}/")
     options = config.nova(cloud)['vnc']
     assert options['novncproxy_base_url'] == (
         f"http://127.0.0.1:{options['novncproxy_port']}/vnc_lite.html")

@@ -330,6 +330,13 @@ def nova(cloud):
             # once and shows the screen as it is.
             'novncproxy_base_url': cloud.url('novnc', '/vnc_lite.html'),
         },
+        'serial_console': {
+            'enabled': not fake,
+            'proxyclient_address': names.ADDRESS,
+            'serialproxy_host': names.ADDRESS,
+            'serialproxy_port': names.PORTS['serial'],
+            'base_url': cloud.url('serial', '/').replace('http', 'ws', 1),
+        },
         'libvirt': {
             'connection_uri': None if fake else libvirt.uri(cloud),
             'virt_type': cloud.values.get('virt_type', 'qemu'),

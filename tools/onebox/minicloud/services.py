@@ -287,6 +287,14 @@ SERVICES = (
         ready=health.http('novnc', '/vnc_lite.html'),
     ),
     Service(
+        name='nova-serialproxy',
+        hypervisors=('libvirt',),
+        ports=('serial',),
+        after=('mariadb', 'rabbitmq'),
+        command=('{nova_bin}/nova-serialproxy', NOVA),
+        ready=health.http('serial', '/'),
+    ),
+    Service(
         name='ceph-mon',
         volumes=True,
         packages=('ceph-mon', 'ceph-common'),

@@ -40,6 +40,7 @@ PORTS = {
     'neutron': 9696,
     'nova': 8774,
     'novnc': 6080,
+    'serial': 6083,
     'cinder': 8776,
     'rabbitmq': 25682,
     'erlang': 25683,
