@@ -2,12 +2,14 @@
 """The consoles of machines, seen as their users see them.
 
 Two machines are switched on with nothing on their disks: each shows on its
-screen what its firmware says of that, and waits. The screen is read in two
-ways, from the page that Ironic's console leads to, in a browser, and from the
-hypervisor.
+screen what its firmware says of that, and waits. The screen is read from the
+hypervisor, and from where Ironic's console leads to: a page of the host cloud
+or of Ironic in a browser, or a VNC server.
 """
 
+import contextlib
 import time
+from urllib import parse
 import uuid
 
 from openstack import exceptions
@@ -17,6 +19,7 @@ from onebox.minicloud import libvirt
 from onebox import processes
 from onebox import system
 from tests.e2e import browser as browsers
+from tests.e2e import console_clients
 from tests.e2e import lives as machine_lives
 from tests.e2e import pictures
 
@@ -31,6 +34,18 @@ PATIENCE = 240
 RELOAD = 20
 # Pixels unlike their left neighbours: a line of text has some hundreds.
 FEWEST_DETAILS = 300
+# What Ironic's noVNC proxy has beside the configuration of the other services.
+# It is a process of its own here, which reads the database itself.
+NOVNCPROXY_CONF = '''\
+[DEFAULT]
+rpc_transport = json-rpc
+log_file = {logs}/ironic-novncproxy.log
+[vnc]
+enabled = true
+host_ip = 127.0.0.1
+port = {port}
+novnc_web = /usr/share/novnc
+'''
 
 
 class Consoles:
@@ -60,6 +75,18 @@ class Consoles:
             lambda: self.ask('GET', name, 'states/console')[
                 'console_enabled'] == enabled,
             PATIENCE, f'the console of {name}')
+
+    @contextlib.contextmanager
+    def interface(self, name, interface):
+        """Have a node use another console interface for a while."""
+        before = self.lab.nodes.node(name).console_interface
+        self.enable(name, False)
+        self._api.update_node(name, console_interface=interface)
+        try:
+            yield
+        finally:
+            self.enable(name, False)
+            self._api.update_node(name, console_interface=before)
 
     def log(self, name, **arguments):
         """The console log of a node, by the vendor passthru."""
@@ -116,15 +143,9 @@ def browser(lab, tmp_path_factory):
     found.close()
 
 
-@pytest.mark.parametrize('name', [
-    BIOS, pytest.param(UEFI, marks=pytest.mark.full)])
-def test_console_shows_the_screen_of_its_machine(consoles, browser, name):
-    for each in OTHER:
-        consoles.settled(each)
-    consoles.enable(name)
-    console = consoles.ask('GET', name, 'states/console')['console_info']
-    assert console['type'] == 'vnc'
-    browser.open(console['url'])
+def wait_until_shown(consoles, browser, name, url):
+    """Open a page and wait until it shows the screen of a machine."""
+    browser.open(url)
     kept = consoles.lab.ironic.logs / f'console-{name}.png'
 
     def status():
@@ -141,7 +162,7 @@ def test_console_shows_the_screen_of_its_machine(consoles, browser, name):
     def shown():
         nonlocal begun
         if 'Loading' in status() and time.monotonic() > begun + RELOAD:
-            browser.open(console['url'])
+            browser.open(url)
             begun = time.monotonic()
         return page().shows(consoles.screen(name))
 
@@ -150,6 +171,78 @@ def test_console_shows_the_screen_of_its_machine(consoles, browser, name):
                        interval=1)
     assert not page().shows(consoles.screen(OTHER[name]))
     assert 'Connected' in status()
+
+
+@pytest.mark.parametrize('name', [
+    BIOS, pytest.param(UEFI, marks=pytest.mark.full)])
+def test_console_shows_the_screen_of_its_machine(consoles, browser, name):
+    for each in OTHER:
+        consoles.settled(each)
+    consoles.enable(name)
+    console = consoles.ask('GET', name, 'states/console')['console_info']
+    assert console['type'] == 'vnc'
+    wait_until_shown(consoles, browser, name, console['url'])
+
+
+@pytest.fixture
+def graphical(consoles):
+    """Have the BIOS machine's console at a port of the conductor."""
+    with consoles.interface(BIOS, 'quintupleo-graphical'):
+        for each in OTHER:
+            consoles.settled(each)
+        consoles.enable(BIOS)
+        yield consoles
+
+
+def vnc_server(consoles):
+    """Where the BIOS machine's screen is served, by Ironic's database."""
+    internal = consoles.lab.nodes.node(BIOS).driver_internal_info
+    return internal['vnc_host'], internal['vnc_port']
+
+
+@pytest.mark.full
+def test_vnc_server_of_the_conductor_shows_the_screen(graphical):
+    address = vnc_server(graphical)
+    processes.wait_for(
+        lambda: console_clients.screenshot(*address).shows(
+            graphical.screen(BIOS)),
+        PATIENCE, f'the screen of {BIOS} at {address}', interval=1)
+    assert not console_clients.screenshot(*address).shows(
+        graphical.screen(UEFI))
+    graphical.enable(BIOS, False)
+    with pytest.raises(ConnectionRefusedError):
+        console_clients.screenshot(*address)
+
+
+@pytest.mark.full
+def test_ironics_own_proxy_shows_the_screen(graphical, browser,
+                                            ironic_novncproxy):
+    console = graphical.ask('GET', BIOS, 'states/console')['console_info']
+    assert console['type'] == 'vnc'
+    # This Ironic does not know where the proxy is.
+    query = parse.urlsplit(console['url']).query
+    wait_until_shown(graphical, browser, BIOS, f'{ironic_novncproxy}?{query}')
+
+
+@pytest.fixture(scope='module')
+def ironic_novncproxy(lab, tmp_path_factory):
+    """The URL of the page of Ironic's noVNC proxy, which runs."""
+    program = lab.ironic.venv / 'bin' / 'ironic-novncproxy'
+    if not program.exists():
+        pytest.skip('this Ironic has no noVNC proxy')
+    folder = tmp_path_factory.mktemp('novncproxy')
+    port = processes.free_port()
+    conf = folder / 'novncproxy.conf'
+    conf.write_text(NOVNCPROXY_CONF.format(port=port, logs=lab.ironic.logs))
+    daemon = processes.Daemon('ironic-novncproxy', folder, lab.ironic.logs)
+    daemon.start([program, '--config-file', lab.ironic.conf, '--config-file',
+                  conf], lab.ironic.environment())
+    try:
+        processes.wait_for(lambda: processes.listening(port), PATIENCE,
+                           "Ironic's noVNC proxy", stop=daemon.require_alive)
+        yield f'http://127.0.0.1:{port}/vnc_lite.html'
+    finally:
+        daemon.stop()
 
 
 def test_page_opens_to_nobody_without_a_token(consoles, browser):

@@ -19,7 +19,7 @@ default_log_levels = {log_levels}
 enabled_hardware_types = quintupleo
 enabled_bios_interfaces = no-bios
 enabled_boot_interfaces = ipxe,pxe,quintupleo-virtual-media
-enabled_console_interfaces = quintupleo,no-console
+enabled_console_interfaces = {consoles}
 enabled_deploy_interfaces = direct,ramdisk,quintupleo-rebuild
 enabled_firmware_interfaces = no-firmware
 enabled_inspect_interfaces = quintupleo,agent,no-inspect
@@ -93,6 +93,9 @@ fault_injection = {fault_injection}
 auth_type = none
 endpoint_override = http://{address}:{http_port}
 {sections}'''
+
+# The first is that of new nodes.
+CONSOLES = 'quintupleo,quintupleo-graphical,quintupleo-serial,no-console'
 
 # For a machine that Ironic has nothing for: a network-first server then goes
 # on to its disk.
@@ -170,8 +173,8 @@ def render(credentials, glance=None, **words):
     :param words: what else the templates have, such as ``root``, the folder.
     """
     words = {'http_port': HTTP_PORT, 'agent_parameters': AGENT_PARAMETERS,
-             'log_levels': LOG_LEVELS, 'sections': '', 'servers': '',
-             'fault_injection': 'false',
+             'log_levels': LOG_LEVELS, 'consoles': CONSOLES,
+             'sections': '', 'servers': '', 'fault_injection': 'false',
              'images': f'{words["root"]}/http/images',
              'credentials': _lines(credentials),
              'glance': _lines(glance or {}), **words}
