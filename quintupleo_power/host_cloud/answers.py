@@ -31,12 +31,12 @@ class ForeignAnswer(ks_exceptions.BadGateway):
     """An answer did not come from the service: a bad gateway (502)."""
 
 
-def check(session: ks_session.Session) -> None:
-    """Refuse all answers that are not a service's: :class:`ForeignAnswer`."""
-    if not any(isinstance(check, _OfService)
-               for adapter in session.adapters.values()
-               for check in getattr(adapter, 'checks', ())):
-        transport.mount(session, _OfService())
+def check(session: ks_session.Session, *others: transport.Check) -> None:
+    """Refuse all answers that are not a service's: :class:`ForeignAnswer`.
+
+    :param others: what is checked before, see :func:`transport.mount`.
+    """
+    transport.mount(session, *others, _OfService())
 
 
 class _OfService:

@@ -21,7 +21,6 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import service_urls
-from quintupleo_power.host_cloud import transport
 
 # The newest compute API that this code was written against: 2.51 shows the
 # events of an action to its owner, 2.84 their faults, 2.87 rescues
@@ -99,8 +98,7 @@ def access(credentials: Credentials) -> Access:
     else:
         found = _from_section(credentials.region_name)
     _check_auth_url(found)
-    transport.mount(found.session, _follow_no_stranger)
-    answers.check(found.session)
+    answers.check(found.session, _follow_no_stranger)
     return found
 
 

@@ -28,6 +28,9 @@ CONNECT_TIMEOUT = 10.0
 LARGEST_ANSWER = 32 * units.Mi
 _CHUNK = 16 * units.Ki
 
+# A function of an answer, which raises what it is refused with.
+Check = abc.Callable[[requests.Response], None]
+
 _here = threading.local()
 
 
@@ -39,11 +42,11 @@ class Transport(requests.adapters.BaseAdapter):
     """Sends by an adapter of requests, and reads the answer within limits."""
 
     def __init__(self, adapter: requests.adapters.BaseAdapter,
-                 check: abc.Callable[[requests.Response], None]):
+                 checks: abc.Iterable[Check]):
         """Send by another adapter; see :func:`mount`."""
         super().__init__()
         self._adapter = adapter
-        self.checks = [check]
+        self._checks = checks
         _limit_connections(getattr(adapter, 'poolmanager', None))
 
     def send(self, request: requests.PreparedRequest,
@@ -70,7 +73,7 @@ class Transport(requests.adapters.BaseAdapter):
             answer = self._adapter.send(request, *args, **kwargs)
             if not is_streamed:
                 _read(answer)
-        for check in self.checks:
+        for check in self._checks:
             check(answer)
         return answer
 
@@ -79,17 +82,11 @@ class Transport(requests.adapters.BaseAdapter):
         self._adapter.close()
 
 
-def mount(session: ks_session.Session,
-          check: abc.Callable[[requests.Response], None]) -> None:
-    """Have a session read its answers within limits, and check them.
-
-    :param check: function of an answer that raises what it is refused with.
-    """
+def mount(session: ks_session.Session, *checks: Check) -> None:
+    """Have a session read its answers within limits and check them, once."""
     for prefix, adapter in list(session.adapters.items()):
-        if isinstance(adapter, Transport):
-            adapter.checks.append(check)
-        else:
-            session.mount(prefix, Transport(adapter, check))
+        if not isinstance(adapter, Transport):
+            session.mount(prefix, Transport(adapter, checks))
 
 
 def _read(answer):
