@@ -146,8 +146,8 @@ def _actions(lab, name):
 
 # In a default run a BIOS machine of an environment has this life
 # (test_environment.py), and a UEFI one a life from virtual media.
-MACHINES = (machine_lives.machine('pxe-bios', 'bios', '20:57:f8:00:02:01'),
-            machine_lives.machine('pxe-uefi', 'uefi', '20:57:f8:00:02:02'))
+MACHINES = (machine_lives.machine('pxe-bios', 'bios'),
+            machine_lives.machine('pxe-uefi', 'uefi'))
 LIVES = {machine.name: LIFE for machine in MACHINES}
 
 
