@@ -26,9 +26,6 @@ IMAGE_MAX_AGE = 300.0
 # Power sync does not ask at each pass for what is not shown or is gone.
 NOT_SHOWN_MAX_AGE = 300.0
 
-_LET_THE_AGENT = ("let Ironic's agent clean the node "
-                  '(deploy.erase_devices_metadata)')
-
 
 class Capabilities:
     """Servers of one project, by their images, flavors and volumes."""
@@ -212,9 +209,10 @@ class Capabilities:
         if obstacle or server.image_id or (
                 CONF.quintupleo.rebuild_replaces_volumes):
             return obstacle
-        return ('it boots from a volume, and nothing says that a rebuild is '
-                'to replace that: set [quintupleo]rebuild_replaces_volumes '
-                'if the host cloud does so')
+        return ('it boots from a volume, and nothing says that a rebuild '
+                'replaces more of it than the size of the image: set '
+                '[quintupleo]rebuild_replaces_volumes if it does, as with '
+                'Ceph')
 
     def disk_obstacle(self, server: servers.Server, image: dict
                       ) -> str | None:
@@ -240,29 +238,14 @@ class Capabilities:
 
     def wipe_obstacle(self, server: servers.Server) -> str | None:
         """Return why a rebuild wipes not all disks and what to do, or None."""
-        if server.network_first:
-            return ('its disk is a volume beside the CD that it boots from, '
-                    'and Nova wipes only what a server boots from: '
-                    + _LET_THE_AGENT)
-        if server.image_id is None:
-            if self._compute.microversion < VOLUME_REBUILD_MICROVERSION:
-                return (
-                    'it boots from a volume, which the compute API of the '
-                    'host cloud cannot wipe (%d.%d, and it takes 2.93): '
-                    % self._compute.microversion + _LET_THE_AGENT)
-            if not CONF.quintupleo.rebuild_replaces_volumes:
-                return (
-                    'it boots from a volume, and nothing says that the host '
-                    'cloud wipes more of it than the size of the image: set '
-                    '[quintupleo]rebuild_replaces_volumes if it does, as with '
-                    'Ceph, or ' + _LET_THE_AGENT)
-            if len(server.volume_ids) < 2:
-                return None
-        elif not server.volume_ids:
-            return None
-        return (f'it has volumes ({", ".join(server.volume_ids)}), and Nova '
-                'wipes only what a server boots from: detach the others, or '
-                + _LET_THE_AGENT)
+        obstacle = self.switch_obstacle(server)
+        if not obstacle and len(server.volume_ids) > (server.image_id is None):
+            obstacle = (
+                f'it has volumes ({", ".join(server.volume_ids)}), and Nova '
+                'wipes only what a server boots from: detach the others')
+        return obstacle and (
+            f"{obstacle}; Ironic's agent can clean the node instead "
+            '(deploy.erase_devices_metadata)')
 
     def _has_tpm(self, server):
         """Return whether a server has a virtual TPM."""

@@ -287,10 +287,9 @@ class VolumesTestCase(WipeTestCase):
         self.server.volumes = (self.host_cloud.add_volume(),)
         self.assert_refused('beside the CD', 'deploy.erase_devices_metadata')
 
-    def test_server_with_a_virtual_tpm_is_novas_to_refuse(self):
+    def test_server_with_a_virtual_tpm_is_refused(self):
         self.server.extra_specs = {'hw:tpm_version': '2.0'}
-        self.assert_says(self.refused(self.wipe), 'vTPM')
-        self.assert_sent()
+        self.assert_refused('virtual TPM', 'deploy.erase_devices_metadata')
 
 
 class FaultsTestCase(WipeTestCase):
