@@ -27,10 +27,6 @@ SHARED_FROM = 3
 # Such a list is worth it while the project holds at most so many times their
 # number: reading each of these takes longer then (benchmarks/power_sync.py).
 BREAK_EVEN = 25
-# From so many servers that power sync asks for on they are listed.
-LIST_FROM = 2
-# Seconds for which a server counts as asked for by power sync.
-REQUESTED_AGE = 300.0
 # A project that holds more servers is not listed, and that is tried again
 # after so many seconds.
 LONGEST_LIST = 10000
@@ -65,8 +61,8 @@ class ServerCache:
         self._ids = cache.Cache(2 * WHOLE_LIST_AGE)
         # When an action was sent to a server last, or seen to end.
         self._acted = cache.Cache(WHOLE_LIST_AGE)
-        # The last servers that power sync has asked for.
-        self._requested = cache.Cache(REQUESTED_AGE, LIST_FROM)
+        # What power sync has asked for last: the only node needs no list.
+        self._asked: str | None = None
         # Since when somebody waits for the end of an action, for each one.
         self._waiting: list[float] = []
         self._readers = 0
@@ -111,10 +107,9 @@ class ServerCache:
             return self._get(reference)
         now = time.monotonic()
         since = now - max_age
-        self._requested.put(reference, True)
+        is_only, self._asked = self._asked in (None, reference), reference
         found = self._find(reference, since)
-        if (not found and len(self._requested.items()) >= LIST_FROM
-                and self._refreshed_at <= since
+        if (not found and not is_only and self._refreshed_at <= since
                 and self._too_large_until <= now):
             self._refresh(join=True)
             found = self._find(reference, since)
