@@ -53,8 +53,7 @@ class TrialTestCase(base.CommandTestCase,
         """The cloud: what openstacksdk sees, and what the driver sees."""
         region = self.client().cloud_config.get_one('mine')
         return clouds.Cloud(self.cloud, *connection.services(
-            connection.Access('The host cloud', region.get_session(),
-                              'RegionOne', 'public')))
+            'The host cloud', region))
 
     def mirror(self):
         """Have the server and its port in the stand-in for Nova, too."""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The host cloud: connections, readings, actions and their failures."""
 
-import dataclasses
 import threading
 import unittest
 from unittest import mock
@@ -9,6 +8,7 @@ from unittest import mock
 import fixtures
 from keystoneauth1 import adapter
 from keystoneauth1 import exceptions as ks_exceptions
+from openstack import connection as sdk_connection
 
 from quintupleo_power.host_cloud import actions
 from quintupleo_power.host_cloud import cache
@@ -94,14 +94,14 @@ class SharedCloudTestCase(base.DriverTestCase):
             self.assertEqual(used, compute.microversion)
 
     def test_openstacksdk_enters_a_cloud_as_the_driver_does(self):
-        access = dataclasses.replace(
-            connection.access(connection.Credentials()),
-            endpoints={'compute': 'http://other.example.test/v2.1'})
-        entered = openstacksdk.connect(access)
+        _title, region = connection.access(connection.Credentials())
+        other = 'http://other.example.test/v2.1'
+        region.config['compute_endpoint_override'] = other
+        entered = sdk_connection.Connection(config=region)
         self.assertEqual(self.rescue_image['id'], next(iter(
             entered.image.images(name='quintupleo-rescue-bios'))).id)
         self.assertEqual(
-            access.endpoints['compute'],
+            other,
             openstacksdk.services(entered).compute._rest.endpoint_override)
 
     def test_error_that_says_nothing_is_told_by_its_status(self):

@@ -5,6 +5,7 @@ import logging
 import re
 import threading
 import time
+from unittest import mock
 
 import fixtures
 from ironic.common import exception
@@ -488,7 +489,12 @@ class CloudsYamlTestCase(ValidateTestCase):
         self.set_driver_info(quintupleo_cloud='machines')
         compute, *_rest = connection.connect(
             connection.Credentials(cloud='machines'))
-        self.assertEqual(60, compute._rest.session.timeout)
+        adapter = compute._rest.session.adapters['https://']
+        with mock.patch.object(adapter._adapter, 'send', autospec=True,
+                               side_effect=ZeroDivisionError) as send:
+            self.assertRaises(ZeroDivisionError, adapter.send,
+                              requests.Request('GET', 'https://a').prepare())
+        self.assertEqual((10, 60), send.call_args.kwargs['timeout'])
 
     def test_application_credential_at_the_clouds_own_identity(self):
         self.config(cloud='machines', group='quintupleo')
