@@ -291,8 +291,8 @@ class Environments:
     def snapshots(self):
         """The :class:`snapshots.EnvironmentSnapshots` of the project."""
         return snapshots.EnvironmentSnapshots(
-            openstacksdk.services(self._connection), self._progress,
-            self._snapshot_timeout)
+            cloud.HostCloud(*openstacksdk.services(self._connection)),
+            self._progress, self._snapshot_timeout)
 
     def _require_complete(self, name):
         found = self.get(name)
