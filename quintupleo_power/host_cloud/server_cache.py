@@ -50,7 +50,7 @@ class ServerCache:
     """
 
     def __init__(self, compute: service.Service,
-                 described: capabilities.Capabilities | None = None):
+                 described: capabilities.Capabilities):
         """Use a compute service, and what completes the servers it shows."""
         self._compute = compute
         self._capabilities = described
@@ -80,9 +80,7 @@ class ServerCache:
 
     def get(self, reference: str) -> servers.Server:
         """Return a server as a reading shows it that begins now."""
-        server = self._get(reference)
-        return (self._capabilities.complete(server) if self._capabilities
-                else server)
+        return self._capabilities.complete(self._get(reference))
 
     def _get(self, reference):
         begun = time.monotonic()

@@ -97,7 +97,8 @@ class ServerCacheTestCase(unittest.TestCase):
     def setUp(self):
         self.now = 1000.0
         self.compute = Compute(lambda: self.now)
-        self.cache = server_cache.ServerCache(self.compute)
+        self.cache = server_cache.ServerCache(self.compute, mock.Mock(
+            complete=lambda server: server))
         ticks = itertools.count()
         time = mock.Mock(
             monotonic=lambda: self.now + next(ticks) / 1e6,
