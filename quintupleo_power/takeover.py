@@ -142,12 +142,10 @@ def _has_booted(server, request, sent):
     if not sent or sent[-1].get('message'):
         return False
     # Another release of the driver may know devices that this one does not.
-    by_rescue = {device.value: device.by_rescue
-                 for device in transitions.Device}
+    by_rescue = request['boot_device'] != transitions.Device.DISK.value
     return bool(transitions.is_on(server.state)) and (
         server.network_first
-        or by_rescue.get(request['boot_device'])
-        is transitions.device_in_use(server.state).by_rescue)
+        or by_rescue is transitions.device_in_use(server.state).by_rescue)
 
 
 def _give_up(task, request, reason, server=None):
