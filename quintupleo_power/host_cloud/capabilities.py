@@ -143,11 +143,15 @@ class Capabilities:
         :returns: None if the host cloud's own ``shutdown_timeout`` applies,
             60 by default.
         """
-        image = self._own_image(server)
+        image = self.own_image(server)
         try:
             return int(image['os_shutdown_timeout'])
         except (KeyError, TypeError, ValueError):
             return None
+
+    def own_image(self, server: servers.Server) -> dict:
+        """Return a server's image; {} of a volume, or if it is gone."""
+        return (server.image_id and self._read_properties(server)) or {}
 
     def own_empty_image(self, server: servers.Server) -> dict | None:
         """Return a server's own image, if that is empty."""
@@ -180,7 +184,7 @@ class Capabilities:
         if self._has_tpm(server):
             return ('it has a virtual TPM, with which Nova rescues no server: '
                     'make it one without, or a network-first server')
-        image = self._own_image(server)
+        image = self.own_image(server)
         if server.volume_ids and image.get('disk_format') == 'iso':
             return (
                 'it boots from the ISO %s, which nothing says to be the '
@@ -279,10 +283,6 @@ class Capabilities:
             # Nova may spell an image in another way.
             known.put(key, found)
         return found
-
-    def _own_image(self, server):
-        """Return a server's image; {} of a volume, or if it is gone."""
-        return (server.image_id and self._read_properties(server)) or {}
 
 
 def _key(server):
