@@ -56,13 +56,10 @@ class BootImages:
         properties = dict(_BOOT_PROPERTIES)
         if boot_mode == images.UEFI:
             properties['hw_firmware_type'] = images.UEFI
-        image_id = self._image.ask('/images', {
-            'name': _boot_tag(node_id), 'visibility': 'private',
-            'container_format': 'bare', 'disk_format': 'iso',
-            'tags': [_BOOT_TAG, _boot_tag(node_id), _boot_tag(ironic_id)],
-            **properties}, 'id', str)
-        _upload(self._image, image_id, path)
-        return image_id
+        return _create(
+            self._image, path, name=_boot_tag(node_id), disk_format='iso',
+            tags=[_BOOT_TAG, _boot_tag(node_id), _boot_tag(ironic_id)],
+            **properties)['id']
 
     def is_active(self, image_id: str) -> bool:
         """Return whether an ISO is there, as a whole."""
@@ -163,25 +160,11 @@ class InstanceImages:
                                owner=self._image.project_id, **filters)
 
     def _make(self, name, properties, fetch):
-        """Upload an image and return it."""
         path, disk_format = fetch()
-        size = os.path.getsize(path)
-        made = self._image.ask('/images', {
-            'name': name, 'visibility': 'private', 'tags': [_INSTANCE_TAG],
-            'container_format': 'bare', 'disk_format': disk_format,
-            **properties, _SIZE: str(size)}, 'id', str)
-        LOG.info('Uploading %(size)s bytes as image %(image)s (%(name)s)',
-                 {'size': size, 'image': made, 'name': name})
-        try:
-            return _upload(self._image, made, path)
-        except BaseException:
-            # It may have content, and not the right one.
-            with contextlib.suppress(errors.HostCloudError):
-                self._delete(made)
-            raise
-
-    def _delete(self, image_id):
-        self._image.delete(f'/images/{image_id}')
+        return _create(
+            self._image, path, name=name, tags=[_INSTANCE_TAG],
+            disk_format=disk_format, **properties,
+            **{_SIZE: str(os.path.getsize(path))})
 
     def _remove_unused(self, newest, kept):
         """Remove what no server is made from, but for the newest ones.
@@ -215,7 +198,7 @@ class InstanceImages:
 
     def _remove(self, image):
         try:
-            self._delete(image['id'])
+            self._image.delete(f'/images/{image["id"]}')
             LOG.info('Removed image %(image)s (%(name)s), which no server is '
                      'made from',
                      {'image': image['id'], 'name': image.get('name')})
@@ -237,19 +220,31 @@ def _age(image):
     return image.get('created_at') or '', image['id']
 
 
-def _upload(glance, image_id, path):
-    """Send a file as the content of an image, and return that.
+def _create(glance, path, **values):
+    """Make a private image of a file, and return it.
 
-    :raises: HostCloudError if it is not there as a whole.
+    :raises: HostCloudError if it is not there as a whole; then nothing is
+        left of it if the host cloud permits.
     """
-    with open(path, 'rb') as source:
-        glance.upload(f'/images/{image_id}/file', source)
     size = os.path.getsize(path)
-    # keystoneauth sends a request again when a token has run out, and then
-    # nothing is left of the file.
-    image = glance.get(f'/images/{image_id}')
-    if image.get('status') != 'active' or image.get('size') != size:
-        raise errors.ServerError(
-            f'Image {image_id} is {image.get("status")} with '
-            f'{image.get("size")} bytes after {size} were uploaded')
-    return image
+    image_id = glance.ask('/images', {
+        'visibility': 'private', 'container_format': 'bare', **values},
+        'id', str)
+    LOG.info('Uploading %(size)s bytes as image %(image)s (%(name)s)',
+             {'size': size, 'image': image_id, 'name': values['name']})
+    try:
+        with open(path, 'rb') as source:
+            glance.upload(f'/images/{image_id}/file', source)
+        # keystoneauth sends a request again when a token has run out, and
+        # then nothing is left of the file.
+        image = glance.get(f'/images/{image_id}')
+        if image.get('status') != 'active' or image.get('size') != size:
+            raise errors.ServerError(
+                f'Image {image_id} is {image.get("status")} with '
+                f'{image.get("size")} bytes after {size} were uploaded')
+        return image
+    except BaseException:
+        # It may have content, and not the right one.
+        with contextlib.suppress(errors.HostCloudError):
+            glance.delete(f'/images/{image_id}')
+        raise
