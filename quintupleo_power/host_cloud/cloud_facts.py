@@ -78,18 +78,12 @@ class CloudInfo:
             return Token(found.username, found.project_id,
                          found.project_name, tuple(found.role_names or ()),
                          _is_application_credential(found),
-                         self.compute.token_clock_ahead)
+                         self.compute.clock_ahead)
         except errors.UNEXPECTED_FORM as exc:
             # Properties of AccessInfo read the token when they are asked for.
             raise errors.MalformedAnswer(
                 'The host cloud describes a token in a form that Keystone '
                 f'does not have ({type(exc).__name__})')
-
-    def clock(self) -> float | None:
-        """Return the seconds that Nova's clock is ahead, None if unknown."""
-        # Any short answer has the time.
-        self.compute.get('/servers', limit=1)
-        return self.compute.clock_ahead
 
     def has_volumes(self) -> bool:
         """Return whether there is a block storage service."""

@@ -34,10 +34,9 @@ TOO_LARGE_AGE = 3600.0
 # Seconds after which the whole project is listed again. Changes that do not
 # touch a server's own row, such as a volume, are seen no earlier.
 WHOLE_LIST_AGE = 600.0
-# Seconds that the clocks of the host cloud's machines may be apart.
-CLOCK_SKEW = 60.0
-# The same, where Nova does not show its time.
-UNKNOWN_CLOCK_SKEW = 300.0
+# Seconds that the clocks of the host cloud's machines may be apart. A Nova
+# behind uWSGI does not show its time: that of the tokens is taken for it.
+CLOCK_SKEW = 300.0
 # Seconds between two lists for those who wait: what these cost the host
 # cloud, the actions wait for.
 POLL_PAUSE = 0.3
@@ -217,11 +216,9 @@ class ServerCache:
 
     def _take_changes(self, since):
         """Read what has changed since a ``time.monotonic`` value."""
-        ahead, skew = self._compute.clock_ahead, CLOCK_SKEW
-        if ahead is None:
-            ahead, skew = self._compute.token_clock_ahead, UNKNOWN_CLOCK_SKEW
         moment = datetime.datetime.fromtimestamp(
-            time.time() - (time.monotonic() - since) + (ahead or 0.0) - skew,
+            time.time() - (time.monotonic() - since)
+            + (self._compute.clock_ahead or 0.0) - CLOCK_SKEW,
             datetime.timezone.utc)
         for page in servers.read_pages(self._compute, **{
                 'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):
