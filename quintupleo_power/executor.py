@@ -162,18 +162,10 @@ class _Execution:
             self._require_another_state(server, exc)
             raise
         except errors.BadRequest as exc:
-            if body is not None and self._is_outdated(action, body, server):
+            # An image that it names may have been replaced since.
+            if body is not None and self._body_of(action, server) != body:
                 raise errors.Conflict(str(exc))
             raise
-
-    def _is_outdated(self, action, body, server):
-        """Return whether a body names an image that was replaced since."""
-        if action is transitions.Action.RESCUE:
-            _, reference = rescue_image.setting(
-                'rescue_image', self._node, self._info, self._host, server)
-            # The name in it may be another image's by now.
-            self._host.images.forget_rescue_image(reference)
-        return self._body_of(action, server) != body
 
     def _require_another_state(self, server, conflict):
         """Raise where Nova would refuse the same action once more.

@@ -30,11 +30,11 @@ NOT_SHOWN_MAX_AGE = 300.0
 class Capabilities:
     """Servers of one project, by their images, flavors and volumes."""
 
-    def __init__(self, compute: service.Service, image: images.Images,
+    def __init__(self, compute: service.Service, image: service.Service,
                  volume: volumes.Volumes):
         """Use the services of a cloud."""
         self._compute = compute
-        self._images = image
+        self._image = image
         self._volumes = volume
         # Requests go on while Glance and Cinder are away.
         self._network_first = cache.Cache(VOLUME_MAX_AGE)
@@ -76,7 +76,7 @@ class Capabilities:
 
     def read_image(self, reference: str) -> dict:
         """Return an image, as it is now, and keep it for its servers."""
-        image = self._images.read(reference)
+        image = images.read(self._image, reference)
         self._of_images.put(image['id'], image)
         return image
 

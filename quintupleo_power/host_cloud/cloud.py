@@ -12,7 +12,6 @@ from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
@@ -174,10 +173,10 @@ class HostCloud:
         """Use the services of a cloud."""
         self.made_at = time.monotonic()
         self.compute = compute
+        self.image = image
         self.network = network
-        self.images = images.Images(image)
         self.volumes = volumes.Volumes(volume)
-        self.capabilities = capabilities.Capabilities(compute, self.images,
+        self.capabilities = capabilities.Capabilities(compute, image,
                                                       self.volumes)
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,

@@ -9,6 +9,7 @@ from ironic import objects
 from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.media import virtual_media
 from quintupleo_power.node import driver_info
@@ -34,7 +35,7 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
         return image
     name, reference = setting('rescue_image', node, info, host, server)
     try:
-        return host.images.find_rescue_image(reference)
+        return images.find_rescue(host.image, reference)
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(
