@@ -31,11 +31,11 @@ class Capabilities:
     """Servers of one project, by their images, flavors and volumes."""
 
     def __init__(self, compute: service.Service, image: service.Service,
-                 volume: volumes.Volumes):
+                 volume: service.Service):
         """Use the services of a cloud."""
         self._compute = compute
         self._image = image
-        self._volumes = volume
+        self._volume = volume
         # Requests go on while Glance and Cinder are away.
         self._network_first = cache.Cache(VOLUME_MAX_AGE)
         # The properties of images as those show them; see _key().
@@ -126,7 +126,7 @@ class Capabilities:
             return None
         if server.image_id and not server.network_first:
             return flavor.disk
-        return self._volumes.first_disk(server)
+        return volumes.first_disk(self._volume, server)
 
     def image_properties(self, server: servers.Server) -> dict | None:
         """Return properties that make the same machine, None if unknown."""
@@ -273,7 +273,7 @@ class Capabilities:
         if found is not None or self._not_shown.get(key):
             return found
         if server.image_id is None:
-            found = self._volumes.image_properties(server)
+            found = volumes.image_properties(self._volume, server)
         else:
             with contextlib.suppress(errors.NotFound):
                 found = self.read_image(server.image_id)

@@ -17,7 +17,6 @@ from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.host_cloud import uploaded_images
-from quintupleo_power.host_cloud import volumes
 
 # An endpoint that moved is found in a new token's catalog, but a cloud that is
 # away for a while must not be asked for a token by each read of each node.
@@ -175,9 +174,7 @@ class HostCloud:
         self.compute = compute
         self.image = image
         self.network = network
-        self.volumes = volumes.Volumes(volume)
-        self.capabilities = capabilities.Capabilities(compute, image,
-                                                      self.volumes)
+        self.capabilities = capabilities.Capabilities(compute, image, volume)
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
                                        CONF.quintupleo.poll_interval)

@@ -64,7 +64,6 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.uploaded_images',
                'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.snapshots',
-               'quintupleo_power.host_cloud.volumes',
                'quintupleo_power.host_cloud.server_cache',
                'quintupleo_power.host_cloud.servers',
                'quintupleo_power.node.pending_request',
