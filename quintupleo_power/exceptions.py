@@ -32,8 +32,7 @@ def host_cloud(node, validating=False):
 
     :param node: an Ironic node.
     :param validating: see :func:`translated`.
-    :returns: (the node's :class:`driver_info.DriverInfo`, its
-        :class:`host_cloud.cloud.HostCloud`), as a context.
+    :returns: its :class:`host_cloud.cloud.HostCloud`, as a context.
     :raises: MissingParameterValue or InvalidParameterValue if a setting is
         missing or wrong, or what :func:`translated` raises.
     """
@@ -45,7 +44,7 @@ def host_cloud(node, validating=False):
         # one node after the other (``_power_failure_recovery``).
         if not validating or node.fault == faults.POWER_FAILURE:
             cloud.require_answering(info.credentials)
-        yield info, cloud.get(info.credentials)
+        yield cloud.get(info.credentials)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,6 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power.conf import CONF
-from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import pending_request
@@ -95,9 +94,8 @@ def _read(node, request):
         that boot, oldest first).
     """
     deadline = time.monotonic() + CONF.quintupleo.action_timeout
-    with exceptions.host_cloud(node) as (info, host):
-        server = host.actions.settle(server_access.get(node, info, host),
-                                     deadline)
+    with server_access.use(node) as (host, server):
+        server = host.actions.settle(server, deadline)
         updated = request.get('server_updated')
         rows = (instance_actions.since(host.compute, server.id, updated,
                                        server.updated != updated)

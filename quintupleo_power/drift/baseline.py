@@ -91,7 +91,7 @@ def set_after_action(node: objects.Node, server: servers.Server,
     _set(node, compare.Baseline.of(server, lost, request_id))
 
 
-def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
+def find(task: task_manager.TaskManager, host: cloud.HostCloud,
          server: servers.Server) -> compare.Difference | None:
     """Return what is not as Ironic left it, where Ironic only asks.
 
@@ -111,7 +111,7 @@ def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
         if task.shared and node.reservation:
             return None
         return find_in(node, host, server_access.get_read_only(
-            node, info, host, cached=False))
+            node, host, cached=False))
     except errors.PASSING as exc:
         LOG.debug('What was done to server %(server)s of node %(node)s '
                   'cannot be found out: %(reason)s',

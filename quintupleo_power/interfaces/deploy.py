@@ -155,7 +155,7 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                                     drive.public_key) as key:
                 disk_steps.carry_out(
                     task, 'deploy', transitions.Request.REBUILD,
-                    lambda node, info, host, server: {
+                    lambda host, server: {
                         'imageRef': provide_image(host, server),
                         **server_fields.members(
                             node, host.compute.microversion, server, drive,

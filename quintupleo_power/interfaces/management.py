@@ -16,7 +16,6 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power.drift import baseline
-from quintupleo_power import exceptions
 from quintupleo_power.faults import injection
 from quintupleo_power.interfaces import deploy
 from quintupleo_power.interfaces import server_interface
@@ -113,9 +112,8 @@ class QuintupleoManagement(server_interface.ServerInterface,
     def get_boot_mode(self, task):
         """Return 'bios', 'uefi', or None if the host cloud does not tell."""
         # Power sync asks right after the power state, whose reading serves.
-        with exceptions.host_cloud(task.node) as (info, host):
-            return host.capabilities.boot_mode(
-                server_access.get_read_only(task.node, info, host))
+        with server_access.use(task.node, cached=True) as (host, server):
+            return host.capabilities.boot_mode(server)
 
     @task_manager.require_exclusive_lock
     def set_boot_mode(self, task, mode):
@@ -139,9 +137,8 @@ class QuintupleoManagement(server_interface.ServerInterface,
             host cloud does not tell.
         """
         # Power sync asks right after the power state, whose reading serves.
-        with exceptions.host_cloud(task.node) as (info, host):
-            state = host.capabilities.secure_boot(
-                server_access.get_read_only(task.node, info, host))
+        with server_access.use(task.node, cached=True) as (host, server):
+            state = host.capabilities.secure_boot(server)
         if state is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_secure_boot_state')
@@ -210,12 +207,11 @@ class QuintupleoManagement(server_interface.ServerInterface,
         if states is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_node_health')
-        with exceptions.host_cloud(task.node) as (info, host):
-            server = server_access.get_read_only(task.node, info, host)
+        with server_access.use(task.node, cached=True) as (host, server):
             if server.state.vm_state == 'error':
-                server = server_access.get_read_only(task.node, info, host,
-                                            cached=False)
-            difference = baseline.find(task, info, host, server)
+                server = server_access.get_read_only(task.node, host,
+                                                     cached=False)
+            difference = baseline.find(task, host, server)
         if (difference and difference.kind.severe) or (
                 server.state.vm_state == 'error'):
             return states.HealthState.CRITICAL

@@ -16,8 +16,7 @@ from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 
-def find(node: 'objects.Node', info: driver_info.DriverInfo,
-         host: cloud.HostCloud, server: servers.Server,
+def find(node: 'objects.Node', host: cloud.HostCloud, server: servers.Server,
          device: transitions.Device = transitions.Device.PXE) -> str:
     """Return the UUID of the rescue image for a node's server.
 
@@ -33,7 +32,7 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
             raise transitions.Refused('There are no virtual media to boot '
                                       'from: attach an ISO first')
         return image
-    name, reference = setting('rescue_image', node, info, host, server)
+    name, reference = setting('rescue_image', node, host, server)
     try:
         return images.find_rescue(host.image, reference)
     except (errors.NotFound, errors.NotUnique,
@@ -42,9 +41,9 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
             f'The rescue image of {name} cannot be used: {exc}')
 
 
-def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
-            host: cloud.HostCloud, server: servers.Server,
-            which: str | None = None) -> tuple[str, str]:
+def setting(kind: str, node: 'objects.Node', host: cloud.HostCloud,
+            server: servers.Server, which: str | None = None
+            ) -> tuple[str, str]:
     """Return the setting of a node's image, and the name or UUID in it.
 
     :param kind: 'rescue_image' or 'empty_image'.
@@ -52,7 +51,7 @@ def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
     :raises: InvalidParameterValue if the node's capabilities are wrong.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    reference = getattr(info, kind)
+    reference = getattr(driver_info.parse(node), kind)
     if reference:
         return f'driver_info/quintupleo_{kind}', reference
     option = f'{kind}_{which or boot_mode(node, host, server)}'

@@ -101,7 +101,7 @@ def holds(node: 'objects.Node', purpose: Purpose, source: str) -> bool:
     if not media or not media['image'] or (
             purpose.value, source) != (media['purpose'], media.get('source')):
         return False
-    with exceptions.host_cloud(node) as (_, host):
+    with exceptions.host_cloud(node) as host:
         return host.boot_images.is_active(media['image'])
 
 
@@ -114,7 +114,7 @@ def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
     :param source: what the ISO is known by when it is wanted again.
     :raises: DriverOperationError if the host cloud does not take it.
     """
-    with exceptions.host_cloud(node) as (_, host):
+    with exceptions.host_cloud(node) as host:
         host.boot_images.delete(node.uuid)
         _save(node, purpose, None)
         _save(node, purpose, host.boot_images.create(

@@ -20,6 +20,7 @@ from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
+from quintupleo_power.node import driver_info
 from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
@@ -127,9 +128,8 @@ class DiskSteps:
         try:
             server = carry_out(
                 task, 'snapshot', transitions.Request.SNAPSHOT,
-                lambda node, info, host, server: host.snapshots.body(
-                    server, name))
-            with exceptions.host_cloud(task.node) as (_, host):
+                lambda host, server: host.snapshots.body(server, name))
+            with exceptions.host_cloud(task.node) as host:
                 host.snapshots.finish(server, name, deadline)
         finally:
             if runs:
@@ -151,7 +151,7 @@ class DiskSteps:
             _require_off(task.node, 'restoring volumes')
         carry_out(task, 'restore', transitions.Request.REBUILD,
                   lambda *_: {'imageRef': found.id})
-        with exceptions.host_cloud(task.node) as (_, host):
+        with exceptions.host_cloud(task.node) as host:
             host.snapshots.restore_volumes(found, deadline)
 
     @_snapshot_step
@@ -212,8 +212,9 @@ def set_firmware(task, wanted, enough):
 
 
 def _rebuild(task, step, find_image):
-    def members(node, info, host, server):
-        image = {'imageRef': find_image(node, info, host, server)['id']}
+    def members(host, server):
+        node = task.node
+        image = {'imageRef': find_image(node, host, server)['id']}
         if not leftover_data.may_be_left(node):
             return image
         # User data and the like of an instance go with its disk.
@@ -225,7 +226,7 @@ def _rebuild(task, step, find_image):
     leftover_data.clear(task.node)
 
 
-def _image_to_wipe(obstacle_of, node, info, host, server):
+def _image_to_wipe(obstacle_of, node, host, server):
     """Return the image to wipe a server's disk with.
 
     It is the one that the node names, or the one that the server was made
@@ -233,9 +234,9 @@ def _image_to_wipe(obstacle_of, node, info, host, server):
     image, such as a deployed system, is replaced by the configured one.
     """
     server.require('wiped', obstacle_of(host.capabilities, server))
-    own = (None if info.empty_image
+    own = (None if driver_info.parse(node).empty_image
            else host.capabilities.own_empty_image(server))
-    return own or firmware.empty_image(None, node, info, host, server)
+    return own or firmware.empty_image(None, node, host, server)
 
 
 def _require_off(node, what):

@@ -497,7 +497,7 @@ class RebuildTestCase(WipeTestCase):
         self.assertEqual({'rebuild': members}, body)
 
     def test_refusal_comes_before_anything_is_done(self):
-        def refuse(node, info, host, server):
+        def refuse(host, server):
             raise transitions.Refused(f'Server {server.id} is not fit')
 
         self.set_server('rescued', RUNNING)
