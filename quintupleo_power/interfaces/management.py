@@ -23,10 +23,10 @@ from quintupleo_power.media import attached_iso
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
-from quintupleo_power.node import leftover_data
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import disk_steps
 from quintupleo_power.rebuild import firmware
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
@@ -230,7 +230,7 @@ class QuintupleoManagement(server_interface.ServerInterface,
             instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        is_left = leftover_data.may_be_left(task.node)
+        is_left = server_fields.may_be_left(task.node)
         if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy) or (
                 is_left and isinstance(task.driver.deploy, compat.NO_DEPLOY)):
             automated = 'wipe_disk'

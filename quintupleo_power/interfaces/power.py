@@ -23,9 +23,9 @@ from quintupleo_power.interfaces import deploy
 from quintupleo_power.interfaces import management
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 
@@ -206,7 +206,7 @@ def _require_wipe(task):
     if isinstance(task.driver.management, management.QuintupleoManagement):
         return
     if (isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy)
-            or leftover_data.may_be_left(task.node)):
+            or server_fields.may_be_left(task.node)):
         raise exception.InvalidParameterValue(
             f'Node {task.node.uuid}: management_interface '
             f"{task.node.get_interface('management')} does not wipe what a "

@@ -21,7 +21,6 @@ from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.node import driver_info
-from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
@@ -81,7 +80,7 @@ class DiskSteps:
         erases, which may be more than a rebuild wipes. It takes a rebuild,
         after which the node is powered off.
         """
-        if leftover_data.may_be_left(task.node):
+        if server_fields.may_be_left(task.node):
             _rebuild(task, 'clear_instance_data', functools.partial(
                 _image_to_wipe, capabilities.Capabilities.rebuild_obstacle))
 
@@ -215,7 +214,7 @@ def _rebuild(task, step, find_image):
     def members(host, server):
         node = task.node
         image = {'imageRef': find_image(node, host, server)['id']}
-        if not leftover_data.may_be_left(node):
+        if not server_fields.may_be_left(node):
             return image
         # User data and the like of an instance go with its disk.
         return {**image, **server_fields.members(
@@ -223,7 +222,8 @@ def _rebuild(task, step, find_image):
             config_drive.ConfigDrive(), None)}
 
     carry_out(task, step, transitions.Request.REBUILD, members)
-    leftover_data.clear(task.node)
+    task.node.del_driver_internal_info(server_fields.KEY)
+    task.node.save()
 
 
 def _image_to_wipe(obstacle_of, node, host, server):

@@ -21,8 +21,8 @@ from ironic.tests.unit.objects import utils as objects_utils
 from quintupleo_power import compat
 from quintupleo_power import hardware
 from quintupleo_power.interfaces import deploy
-from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
+from quintupleo_power.rebuild import server_fields
 from tests.unit.interfaces import test_power
 from tests.unit import nova_model
 
@@ -600,7 +600,7 @@ class ConfigDriveTestCase(DeployTestCase):
             (self.server.user_data, self.server.key, self.server.metadata,
              self.server.content))
         self.node.refresh()
-        self.assertNotIn(leftover_data.KEY, self.node.driver_internal_info)
+        self.assertNotIn(server_fields.KEY, self.node.driver_internal_info)
 
     def test_wipe_of_a_server_that_had_no_instance_names_the_image_only(self):
         with self.acquire() as task:
