@@ -60,8 +60,8 @@ class QuintupleoInspect(server_interface.ServerInterface,
         added; all else stays. Nothing changes in the host cloud. Then come
         the hooks and rules of the operators.
 
-        :raises: InvalidParameterValue, too, if the node would have more
-            traits than Ironic takes.
+        :raises: InvalidParameterValue, too, if the node's capabilities are
+            malformed, or it would have more traits than Ironic takes.
         :raises: HardwareInspectionFailure if the host cloud does not show
             what is essential, what is found cannot be kept, or a hook or
             a rule says so.

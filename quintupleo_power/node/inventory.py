@@ -5,6 +5,7 @@ import dataclasses
 import re
 
 from ironic.common import exception
+from ironic.drivers import utils as driver_utils
 import os_traits
 from oslo_utils import units
 
@@ -46,7 +47,7 @@ class Inventory:
         """Return a node's current properties, updated.
 
         :raises: HardwareInspectionFailure if the size of the disk is not
-            known, or the node's capabilities are malformed.
+            known, InvalidParameterValue if the capabilities are malformed.
         """
         found = {'cpus': self.cpus, 'memory_mb': self.memory_mb,
                  'local_gb': self._or_current('local_gb', current),
@@ -60,7 +61,9 @@ class Inventory:
                 'properties/local_gb of the node, or let these credentials '
                 'read volumes')
         # What an operator has set is not overwritten.
-        capabilities = {**self._capabilities(), **_capabilities(current)}
+        capabilities = {**self._capabilities(),
+                        **driver_utils.capabilities_to_dict(
+                            current.get('capabilities'))}
         if capabilities:
             found['capabilities'] = ','.join(
                 f'{name}:{value}' for name, value in capabilities.items())
@@ -75,9 +78,9 @@ class Inventory:
 
         :param current: the node's properties.
         :returns: dict of (the node's value, the server's) by name.
-        :raises: HardwareInspectionFailure if the node's are malformed.
+        :raises: InvalidParameterValue if the node's are malformed.
         """
-        own = _capabilities(current)
+        own = driver_utils.capabilities_to_dict(current.get('capabilities'))
         return {name: (own[name], value)
                 for name, value in self._capabilities().items()
                 if own.get(name, value).lower() != value}
@@ -114,15 +117,3 @@ class Inventory:
         standard = set(os_traits.get_traits())
         return {trait for trait in self.traits
                 if trait in standard or _CUSTOM_TRAIT.fullmatch(trait)}
-
-
-def _capabilities(properties):
-    """Parse the capabilities of a node, which are a text."""
-    text = properties.get('capabilities')
-    try:
-        return dict(each.split(':', 1) for each in text.split(',')) if (
-            text) else {}
-    except (AttributeError, ValueError):
-        raise exception.HardwareInspectionFailure(
-            error=f'properties/capabilities of the node is {text!r} and not '
-            'of the form name:value,name:value: correct it')
