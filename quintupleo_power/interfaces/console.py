@@ -44,7 +44,7 @@ class QuintupleoConsole(server_interface.ServerInterface,
 
     def validate(self, task):
         """Check the node's settings, without a request to the host cloud."""
-        driver_info.parse(task.node)
+        super().validate(task)
         driver_info.console_type(task.node)
 
     def start_console(self, task):
@@ -79,10 +79,6 @@ class _RelayedConsole(server_interface.ServerInterface,
 
     :cvar console_type: a key of :data:`consoles.PROTOCOLS`.
     """
-
-    def validate(self, task):
-        """Check the node's settings, without a request to the host cloud."""
-        driver_info.parse(task.node)
 
     def start_console(self, task):
         """Listen, and check before whether the host cloud gives a console.

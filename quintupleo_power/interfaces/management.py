@@ -21,7 +21,6 @@ from quintupleo_power.interfaces import deploy
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import attached_iso
 from quintupleo_power.node import boot_device
-from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import disk_steps
@@ -44,14 +43,6 @@ class QuintupleoManagement(server_interface.ServerInterface,
                            disk_steps.DiskSteps, attached_iso.VirtualMedia,
                            base.ManagementInterface):
     """What of a Nova server a BMC would manage, beside its power."""
-
-    def validate(self, task):
-        """Check the node's settings, without a request to the host cloud.
-
-        Ironic calls this before each look at a boot device or boot mode,
-        power sync included; the power interface checks the host cloud.
-        """
-        driver_info.parse(task.node)
 
     def get_supported_boot_devices(self, task):
         """Get a list of the boot devices that this node's server has.

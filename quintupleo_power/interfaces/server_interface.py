@@ -16,6 +16,14 @@ class ServerInterface:
 
     properties = driver_info.COMMON_PROPERTIES
 
+    def validate(self, task):
+        """Check the node's settings, without a request to the host cloud.
+
+        Ironic calls that of the management interface before each look at a
+        boot device or boot mode, power sync included.
+        """
+        driver_info.parse(task.node)
+
     def get_properties(self):
         """Return the properties of the interface, with a sentence each."""
         return self.properties.copy()
