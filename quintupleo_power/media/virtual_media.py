@@ -44,19 +44,15 @@ class Purpose(enum.Enum):
 # By which the identifiers of Ironics are made.
 _NAMESPACE = uuid.UUID('8d5c3f0e-9d0f-4a51-9b7c-5a1f0c6d2e47')
 
-# What a node is doing while it runs from the ISO of a purpose; only the user
-# knows when one of theirs is not needed any more.
+# Where a node may run from the ISO of a purpose; only the user knows when one
+# of theirs is not needed any more.
 _NEEDED = {
     Purpose.RAMDISK.value: frozenset((
-        states.CLEANING, states.CLEANWAIT, states.CLEANHOLD,
-        states.DEPLOYING, states.DEPLOYWAIT, states.DEPLOYHOLD,
-        states.INSPECTING, states.INSPECTWAIT,
-        states.RESCUING, states.RESCUEWAIT, states.RESCUE,
-        states.SERVICING, states.SERVICEWAIT, states.SERVICEHOLD)),
+        *states.UNSTABLE_STATES, states.CLEANHOLD, states.DEPLOYHOLD,
+        states.RESCUE, states.SERVICEHOLD)),
     Purpose.INSTANCE.value: frozenset((
-        states.DEPLOYING, states.DEPLOYWAIT, states.DEPLOYDONE,
-        states.ACTIVE, states.RESCUING, states.RESCUEWAIT, states.RESCUE,
-        states.UNRESCUING, states.SERVICING, states.SERVICEWAIT)),
+        *states.UNSTABLE_STATES, states.ACTIVE, states.DEPLOYDONE,
+        states.RESCUE)),
 }
 
 
