@@ -84,16 +84,12 @@ def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
         raise _refused(node, 'network_data of its config drive is not as '
                              "OpenStack's metadata has it")
     for name, mac in macs.items():
-        if mac is None:
-            raise _refused(node, (
-                f"network_data of its config drive describes link '{name}', "
-                'which is not a network card: leave it out, as Nova describes '
-                'the cards only, and let user_data make it'))
         if mac not in addresses:
             raise _refused(node, (
-                f'network_data of its config drive describes a network card '
-                f'{mac}, which its server does not have: leave it out, as '
-                'Nova describes those that there are'))
+                f"network_data of its config drive describes link '{name}' "
+                f'({mac or "no card"}), and its server has no such network '
+                'card: leave it out, as Nova describes the cards only, and '
+                'let user_data make it'))
     for mac, address in networks:
         if address not in addresses[mac]:
             raise _refused(node, (

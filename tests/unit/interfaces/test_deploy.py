@@ -695,7 +695,7 @@ class ConfigDriveTestCase(DeployTestCase):
         drive['network_data']['links'].append({
             'id': 'vlan101', 'type': 'vlan', 'vlan_link': 'l', 'vlan_id': 101,
             'vlan_mac_address': MAC})
-        self.assert_failed("link 'vlan101', which is not a network card",
+        self.assert_failed("link 'vlan101' (no card)",
                            'let user_data make it', drive=drive)
         self.assert_sent()
 
