@@ -32,19 +32,11 @@ from quintupleo_power import transitions
 _RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 
 
-def _snapshot_step(function):
-    """Make a method a clean and a service step that takes a snapshot's name.
-
-    The node is locked for it.
-    """
-    options = {'requires_ramdisk': False, 'argsinfo': {'name': {
-        'description': (
-            'Name of the snapshot: up to 40 letters, digits, dots, dashes '
-            'and underscores.'),
-        'required': True}}}
-    return base.service_step(**options)(
-        base.clean_step(priority=0, **options)(
-            task_manager.require_exclusive_lock(function)))
+# Of the steps on snapshots.
+_BY_NAME = {'requires_ramdisk': False, 'argsinfo': {'name': {
+    'description': ('Name of the snapshot: up to 40 letters, digits, dots, '
+                    'dashes and underscores.'),
+    'required': True}}}
 
 
 @compat.timed('QuintupleoManagement')
@@ -109,7 +101,9 @@ class DiskSteps:
         # Ironic's own note of the server as it was.
         node.del_driver_internal_info('deploy_boot_mode')
 
-    @_snapshot_step
+    @base.service_step(**_BY_NAME)
+    @base.clean_step(priority=0, **_BY_NAME)
+    @task_manager.require_exclusive_lock
     def snapshot(self, task, name):
         """Keep the content of the node's disks in the host cloud.
 
@@ -134,7 +128,9 @@ class DiskSteps:
             if runs:
                 conductor_utils.node_power_action(task, states.POWER_ON)
 
-    @_snapshot_step
+    @base.service_step(**_BY_NAME)
+    @base.clean_step(priority=0, **_BY_NAME)
+    @task_manager.require_exclusive_lock
     def restore(self, task, name):
         """Bring the node's disks back to a snapshot; it is off afterwards.
 
@@ -153,7 +149,9 @@ class DiskSteps:
         with exceptions.host_cloud(task.node) as host:
             host.snapshots.restore_volumes(found, deadline)
 
-    @_snapshot_step
+    @base.service_step(**_BY_NAME)
+    @base.clean_step(priority=0, **_BY_NAME)
+    @task_manager.require_exclusive_lock
     def delete_snapshot(self, task, name):
         """Remove a snapshot, if it is there."""
         _require_name(task.node, name)
