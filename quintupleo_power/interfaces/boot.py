@@ -45,7 +45,6 @@ PROPERTIES = driver_info.COMMON_PROPERTIES | {
 }
 
 
-@compat.timed('QuintupleoVirtualMediaBoot')
 class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
                                  base.BootInterface):
     """Boots from an ISO that a rescue puts into the server's CD-ROM drive."""

@@ -37,7 +37,6 @@ LOG = log.getLogger(__name__)
 
 
 # Ironic's own rescue, too, boots an agent, whose heartbeats come here.
-@compat.timed('QuintupleoRebuildDeploy')
 class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                               agent_base.HeartbeatMixin,
                               base.DeployInterface):

@@ -25,7 +25,6 @@ LOG = log.getLogger(__name__)
 _LONGEST_PHYSICAL_NETWORK = 64
 
 
-@compat.timed('QuintupleoInspect')
 class QuintupleoInspect(server_interface.ServerInterface,
                         base.InspectInterface):
     """Inspection of a Nova server from outside, in whatever state it is."""

@@ -18,7 +18,6 @@ from quintupleo_power import compat
 from quintupleo_power.drift import baseline
 from quintupleo_power.faults import injection
 from quintupleo_power.interfaces import deploy
-from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import attached_iso
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import inventory
@@ -38,9 +37,7 @@ _DEVICES = (boot_devices.PXE, boot_devices.DISK, boot_devices.CDROM)
 _PRIORITIES = {'wipe_disk': 10, 'clear_instance_data': 1}
 
 
-@compat.timed('QuintupleoManagement')
-class QuintupleoManagement(server_interface.ServerInterface,
-                           disk_steps.DiskSteps, attached_iso.VirtualMedia,
+class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
                            base.ManagementInterface):
     """What of a Nova server a BMC would manage, beside its power."""
 

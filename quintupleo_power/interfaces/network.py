@@ -63,7 +63,6 @@ def _host_cloud(node):
         raise exception.NetworkError(str(exc)) from None
 
 
-@compat.timed('QuintupleoNetwork')
 class QuintupleoNetwork(server_interface.ServerInterface,
                         common.VIFPortIDMixin, base.NetworkInterface):
     """Networks of the host cloud, which isolate machines as switches would.

@@ -43,7 +43,6 @@ REQUESTS = {
 _warned_of = cache.Cache(86400.0)
 
 
-@compat.timed('QuintupleoPower')
 class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
     """Power of a Nova server."""
 

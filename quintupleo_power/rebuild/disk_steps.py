@@ -20,6 +20,7 @@ from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
@@ -39,8 +40,7 @@ _BY_NAME = {'requires_ramdisk': False, 'argsinfo': {'name': {
     'required': True}}}
 
 
-@compat.timed('QuintupleoManagement')
-class DiskSteps:
+class DiskSteps(server_interface.ServerInterface):
     """The steps, as methods of the management interface.
 
     They raise MissingParameterValue or InvalidParameterValue if a setting or
