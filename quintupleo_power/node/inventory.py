@@ -50,8 +50,9 @@ class Inventory:
             known, InvalidParameterValue if the capabilities are malformed.
         """
         found = {'cpus': self.cpus, 'memory_mb': self.memory_mb,
-                 'local_gb': self._or_current('local_gb', current),
-                 'cpu_arch': (self._or_current('cpu_arch', current)
+                 'local_gb': (current.get('local_gb')
+                              if self.local_gb is None else self.local_gb),
+                 'cpu_arch': (self.cpu_arch or current.get('cpu_arch')
                               or DEFAULT_ARCHITECTURE),
                  'vendor': current.get('vendor') or VENDOR}
         if found['local_gb'] is None:
@@ -68,10 +69,6 @@ class Inventory:
             found['capabilities'] = ','.join(
                 f'{name}:{value}' for name, value in capabilities.items())
         return {**current, **found}
-
-    def _or_current(self, name, current):
-        value = getattr(self, name)
-        return current.get(name) if value is None else value
 
     def contradictions(self, current: dict) -> dict[str, tuple[str, str]]:
         """Return the node's and the server's capabilities that differ.
