@@ -210,7 +210,7 @@ class ValidateTestCase(DeployTestCase):
     def test_image_that_ironic_cannot_see(self):
         self.node.driver_internal_info = {}
         self.node.save()
-        self.refuse(HREF, 'cannot find out')
+        self.refuse(HREF, 'cannot be read by Ironic')
 
     def test_node_that_boots_from_a_volume_of_its_own(self):
         with mock.patch('ironic.drivers.modules.storage.noop.NoopStorage.'
