@@ -24,7 +24,6 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.node import boot_device
-from quintupleo_power.node import driver_info
 from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
 
@@ -136,14 +135,12 @@ def eject(node: 'objects.Node') -> None:
     boot_device.forget(node, transitions.Device.CDROM)
     if not node.driver_internal_info.get(KEY):
         return
-    info = driver_info.parse(node)
     try:
-        cloud.get(info.credentials).boot_images.delete(node.uuid)
-    except errors.HostCloudError as exc:
-        cloud.failed(info.credentials, exc)
-        LOG.warning('Node %(node)s: its virtual media could not be removed '
-                    'from the host cloud, which is tried again later: '
-                    '%(reason)s', {'node': node.uuid, 'reason': exc})
+        with exceptions.host_cloud(node) as host:
+            host.boot_images.delete(node.uuid)
+    except exception.DriverOperationError as exc:
+        LOG.warning('Virtual media could not be removed from the host cloud, '
+                    'which is tried again later: %s', exc)
         _save(node, Purpose.RAMDISK, None)
         return
     node.del_driver_internal_info(KEY)
