@@ -118,8 +118,7 @@ def _finish(task, request, server, sent):
     _report(node, f'{title} was interrupted; conductor {CONF.host} finishes '
                   'it')
     try:
-        with pending_request.being_finished(node):
-            conductor_utils.node_power_action(task, power_state)
+        conductor_utils.node_power_action(task, power_state)
     except exception.IronicException as exc:
         # Ironic has recorded it with the node.
         LOG.error('%(request)s was interrupted and could not be finished: '
