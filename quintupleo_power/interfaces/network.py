@@ -80,18 +80,9 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         :raises: InvalidParameterValue, too, if one is not in the host cloud,
             or the node must not be powered off.
         """
-        self._validate(task, 'provisioning', 'cleaning')
+        self._validate(task, ('provisioning', 'cleaning'))
 
-    def validate_rescue(self, task):
-        """Check the network for rescuing, see :meth:`validate`."""
-        self._validate(task, 'rescuing')
-
-    def validate_inspection(self, task):
-        """Check the network for inspection, see :meth:`validate`."""
-        self._validate(task, 'inspection')
-
-    @staticmethod
-    def _validate(task, *kinds):
+    def _validate(self, task, kinds):
         if compat.must_stay_on(task.node):
             raise exception.InvalidParameterValue(
                 f'Node {task.node.uuid}: {transitions.STAYS_ON}, or use '
@@ -101,6 +92,10 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         with exceptions.host_cloud(task.node, validating=True) as host:
             for name in names:
                 ports.find_network(host.network, name)
+
+    validate_rescue = functools.partialmethod(_validate, kinds=('rescuing',))
+    validate_inspection = functools.partialmethod(
+        _validate, kinds=('inspection',))
 
     def port_changed(self, task, port_obj):
         """Refuse to change the MAC address of a card that has a VIF.
