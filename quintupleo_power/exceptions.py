@@ -22,9 +22,6 @@ from quintupleo_power import transitions
 # to Ironic's API waits for them, and gives up after a minute or two.
 VALIDATION_TIME = 20.0
 
-# Errors about an image name the setting themselves.
-_OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
-
 
 @contextlib.contextmanager
 def host_cloud(node, validating=False):
@@ -69,8 +66,6 @@ def translated(info, validating=False):
         if isinstance(exc, errors.PASSING):
             message += ' (may pass: try again later)'
         if validating:
-            if isinstance(exc, _OF_THE_SERVER):
-                message += ' (see driver_info/quintupleo_server)'
             raise exception.InvalidParameterValue(message) from None
         # What led here stays behind: keystoneauth's frames hold passwords.
         raise exception.DriverOperationError(message) from None

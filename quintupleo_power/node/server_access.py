@@ -15,6 +15,7 @@ from oslo_utils import uuidutils
 from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import driver_info
@@ -49,7 +50,10 @@ def get(node: objects.Node, host: cloud.HostCloud,
     :param compare: whether to compare it all the same.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
-    server = host.servers.get(driver_info.parse(node).server)
+    try:
+        server = host.servers.get(driver_info.parse(node).server)
+    except (errors.NotFound, errors.NotUnique) as exc:
+        raise type(exc)(f'{exc} (see driver_info/quintupleo_server)')
     _require_metadata(node, server)
     if compare or _used(node.driver_internal_info) != server.id:
         _require_unshared(node, server)
