@@ -14,8 +14,6 @@ from ironic.drivers import utils as driver_utils
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import time_limit
 from quintupleo_power.interfaces import management
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import boot_iso
@@ -86,7 +84,7 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
 
     @staticmethod
     def _validate(task, ramdisk):
-        info = driver_info.parse(task.node)
+        driver_info.parse(task.node)
         network_data.check(task.node)
         deploy_utils.validate_capabilities(task.node)
         if not isinstance(task.driver.management,
@@ -97,16 +95,10 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
                 'quintupleo, which sets boot device cdrom')
         if deploy_utils.needs_agent_ramdisk(task.node, mode=ramdisk):
             boot_iso.agent(task.node, ramdisk)
-        try:
-            with time_limit.within(exceptions.VALIDATION_TIME, task.node), (
-                    server_access.use(task.node)) as (host, server):
-                with exceptions.translated(info, validating=True):
-                    firmware.requested_image(task.node, host, server)
-                mode = (boot_mode_utils.get_boot_mode_for_deploy(task.node)
-                        or rescue_image.boot_mode(task.node, host, server))
-        except exception.DriverOperationError:
-            # Validation of the power interface tells of it.
-            return
+        with server_access.use(task.node, validating=True) as (host, server):
+            firmware.requested_image(task.node, host, server)
+            mode = (boot_mode_utils.get_boot_mode_for_deploy(task.node)
+                    or rescue_image.boot_mode(task.node, host, server))
         boot_iso.require_boot_loader(task.node, mode)
 
     def prepare_ramdisk(self, task, ramdisk_params):
