@@ -165,21 +165,16 @@ def remove_ownerless(admin_context: ironic_context.RequestContext) -> None:
         cloud.get(connection.Credentials())
     for credentials, host in cloud.in_use():
         try:
-            for node_uuid in host.boot_images.nodes(maker):
-                if not _has_drive(admin_context, node_uuid):
-                    LOG.info('Removing virtual media of node %s, which is '
-                             'gone', node_uuid)
-                    host.boot_images.delete(node_uuid)
+            found = host.boot_images.nodes(maker)
+            needed = {node.uuid for node in objects.Node.list(
+                admin_context, filters={'uuid_in': list(found)})
+                if KEY in node.driver_internal_info}
+            for node_uuid in found - needed:
+                LOG.info('Removing virtual media of node %s, which is gone',
+                         node_uuid)
+                host.boot_images.delete(node_uuid)
         except errors.HostCloudError as exc:
             cloud.failed(credentials, exc)
             LOG.warning('Virtual media of nodes that are gone could not be '
                         'looked for in the host cloud, which is tried again '
                         'later: %s', exc)
-
-
-def _has_drive(admin_context, node_uuid):
-    try:
-        node = objects.Node.get_by_uuid(admin_context, node_uuid)
-    except exception.NodeNotFound:
-        return False
-    return KEY in node.driver_internal_info
