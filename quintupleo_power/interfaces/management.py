@@ -49,11 +49,10 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
         """
         with server_access.use(task.node) as (host, server):
             obstacle = host.capabilities.rescue_obstacle(server)
-        supported = {boot_devices.PXE: obstacle is None,
-                     boot_devices.DISK: True,
-                     boot_devices.CDROM: (obstacle is None
-                                          and not server.network_first)}
-        return [device for device in _DEVICES if supported[device]]
+        if obstacle:
+            return [boot_devices.DISK]
+        return [device for device in _DEVICES
+                if device != boot_devices.CDROM or not server.network_first]
 
     @task_manager.require_exclusive_lock
     @injection.injected
