@@ -27,21 +27,17 @@ def validate(task: task_manager.TaskManager) -> dict:
     """Check that a node has an image to deploy, without fetching it.
 
     :returns: what Glance tells of it; empty if it is not in Glance.
-    :raises: MissingParameterValue if the image or its checksum is missing.
+    :raises: MissingParameterValue if its checksum is missing.
     :raises: InvalidParameterValue if a rebuild cannot deploy it.
     """
     node = task.node
     info = node.instance_info
     href = info.get('image_source')
-    if not href:
-        raise exception.MissingParameterValue(
-            f'Node {node.uuid} has no image to deploy: set '
-            'instance_info/image_source')
     if not service_utils.is_glance_image(href) and (
             parse.urlparse(str(href)).scheme.lower() not in _SCHEMES):
         raise exception.InvalidParameterValue(
-            f"Node {node.uuid}: instance_info/image_source '{href}' is "
-            'neither a UUID of an image in Glance nor a URL of '
+            f"Node {node.uuid}: set instance_info/image_source ('{href}') to "
+            'the UUID of an image in Glance or to a URL of '
             f'{", ".join(_SCHEMES)}')
     if not node.driver_internal_info.get('is_whole_disk_image'):
         raise exception.InvalidParameterValue(
