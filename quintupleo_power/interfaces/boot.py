@@ -84,7 +84,6 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
 
     @staticmethod
     def _validate(task, ramdisk):
-        driver_info.parse(task.node)
         network_data.check(task.node)
         deploy_utils.validate_capabilities(task.node)
         if not isinstance(task.driver.management,

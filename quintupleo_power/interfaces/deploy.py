@@ -24,7 +24,6 @@ from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import disk_steps
@@ -51,7 +50,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
             server.
         """
         node = task.node
-        driver_info.parse(node)
         deploy_utils.validate_capabilities(node)
         if deploy_utils.get_remote_boot_volume(task) or (
                 not task.driver.storage.should_write_image(task)):
