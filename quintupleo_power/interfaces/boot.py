@@ -63,7 +63,7 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
             for, or there is a config drive that an ISO cannot have beside it.
         """
         self._validate(task, 'deploy')
-        if _runs_from_an_iso(task):
+        if deploy_utils.get_boot_option(task.node) == 'ramdisk':
             _require_no_config_drive(task.node)
             deploy_utils.validate_image_properties(
                 task, deploy_utils.get_image_instance_info(task.node))
@@ -153,13 +153,13 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         :raises: ImageCreationFailed if an ISO is wanted and cannot be made,
             or what Ironic raises if it cannot be fetched.
         """
-        runs_from_an_iso = _runs_from_an_iso(task)
-        if runs_from_an_iso and task.node.provision_state == states.DEPLOYING:
+        is_ramdisk = deploy_utils.get_boot_option(task.node) == 'ramdisk'
+        if is_ramdisk and task.node.provision_state == states.DEPLOYING:
             # Ironic keeps that of a request after it has validated the node.
             _require_no_config_drive(task.node)
         boot_mode_utils.sync_boot_mode(task)
         boot_mode_utils.configure_secure_boot_if_needed(task)
-        if runs_from_an_iso:
+        if is_ramdisk:
             _insert_instance(task)
             device = boot_devices.CDROM
         else:
@@ -194,11 +194,6 @@ def _insert_instance(task):
     virtual_media.eject(node)
     with boot_iso.of_an_instance(task, mode) as path:
         virtual_media.insert(node, purpose, mode, path, source)
-
-
-def _runs_from_an_iso(task):
-    """Whether the instance is a ramdisk, which no disk has."""
-    return deploy_utils.get_boot_option(task.node) == 'ramdisk'
 
 
 def _boot_mode(task):
