@@ -145,7 +145,7 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         """Set all boots from now on to be those of the instance.
 
         The ISO of an instance that is there already, as after a take-over, is
-        used again unless something that it is made of has changed.
+        used again.
 
         :raises: InvalidParameterValue, too, if the server lacks the boot mode
             or secure boot that is asked for, or an ISO is to be deployed
@@ -186,14 +186,13 @@ def _insert_instance(task):
     """Put the ISO of an instance into the drive, if it is not there."""
     node, mode = task.node, _boot_mode(task)
     purpose = virtual_media.Purpose.INSTANCE
-    source = boot_iso.source_of_instance(node, mode)
     # What is at an address may have changed since the last deployment.
     if node.provision_state != states.DEPLOYING and virtual_media.holds(
-            node, purpose, source):
+            node, purpose):
         return
     virtual_media.eject(node)
     with boot_iso.of_an_instance(task, mode) as path:
-        virtual_media.insert(node, purpose, mode, path, source)
+        virtual_media.insert(node, purpose, mode, path)
 
 
 def _boot_mode(task):

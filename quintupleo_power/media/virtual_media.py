@@ -86,27 +86,24 @@ def require_free(node: 'objects.Node') -> None:
             'again when that is over')
 
 
-def holds(node: 'objects.Node', purpose: Purpose, source: str) -> bool:
-    """Return whether the right ISO is in a node's drive already.
+def holds(node: 'objects.Node', purpose: Purpose) -> bool:
+    """Return whether an ISO for a purpose is in a node's drive already.
 
-    :param source: what :func:`insert` got.
     :raises: DriverOperationError if the host cloud cannot be asked.
     """
     media = node.driver_internal_info.get(KEY)
-    if not media or not media['image'] or (
-            purpose.value, source) != (media['purpose'], media.get('source')):
+    if not media or not media['image'] or purpose.value != media['purpose']:
         return False
     with exceptions.host_cloud(node) as host:
         return host.boot_images.is_active(media['image'])
 
 
 def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
-           path: str, source: str | None = None) -> None:
+           path: str) -> None:
     """Put an ISO into a node's drive, in place of any other, and save it.
 
     :param node: a node, locked.
     :param boot_mode: 'bios' or 'uefi'.
-    :param source: what the ISO is known by when it is wanted again.
     :raises: DriverOperationError if the host cloud does not take it.
     """
     with exceptions.host_cloud(node) as host:
@@ -114,14 +111,12 @@ def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
         _save(node, purpose, None)
         _save(node, purpose, host.boot_images.create(
             node.uuid, _this_ironic(ironic_context.get_admin_context()),
-            boot_mode, path), source)
+            boot_mode, path))
 
 
-def _save(node, purpose, image_id, source=None):
-    media = {'purpose': purpose.value, 'image': image_id}
-    if source:
-        media['source'] = source
-    node.set_driver_internal_info(KEY, media)
+def _save(node, purpose, image_id):
+    node.set_driver_internal_info(
+        KEY, {'purpose': purpose.value, 'image': image_id})
     node.save()
 
 
