@@ -16,7 +16,6 @@ from quintupleo_power.drift import compare
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.faults import injection
-from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import deploy
@@ -38,9 +37,6 @@ REQUESTS = {
     states.SOFT_POWER_OFF: transitions.Request.SOFT_POWER_OFF,
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
-
-# Servers whose power off was checked, so that a slow one is logged once a day.
-_warned_of = cache.Cache(86400.0)
 
 
 class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
@@ -175,7 +171,6 @@ def _require_usable(task, host, server):
         if ends_instance or not isinstance(task.driver.deploy, (
                 deploy.QuintupleoRebuildDeploy, *compat.NO_DEPLOY)):
             _require_rescue(task, host, server)
-        _warn_of_a_slow_stop(task.node, host, server)
     # Where Ironic is about to act it is not stopped: deploying again is
     # what helps.
     difference = task.shared and baseline.find(task, host, server)
@@ -226,28 +221,6 @@ def _require_rescue(task, host, server):
                    host.capabilities.rescue_obstacle(server))
     if not isinstance(task.driver.boot, boot.QuintupleoVirtualMediaBoot):
         rescue_image.find(task.node, host, server)
-
-
-def _warn_of_a_slow_stop(node, host, server):
-    """Warn once of a server whose own disk runs long at each power off."""
-    if _warned_of.get(server.id):
-        return
-    try:
-        seconds = host.capabilities.shutdown_timeout(server)
-    except errors.HostCloudError:
-        # A warning less must not stop anything.
-        return
-    _warned_of.put(server.id, True)
-    if seconds != 0:
-        LOG.warning(
-            'Node %(node)s: Nova waits %(seconds)s for the guest of server '
-            '%(server)s to shut down at each power off and PXE boot, and its '
-            'own disk runs that long when it is powered off out of PXE. Make '
-            'the server from an image with os_shutdown_timeout=0, unless its '
-            'guest is to be shut down cleanly',
-            {'node': node.uuid, 'server': server.id,
-             'seconds': '60 s or what the host cloud sets'
-             if seconds is None else f'{seconds} s'})
 
 
 def _read_for_sync(node, host):

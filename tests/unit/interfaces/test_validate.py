@@ -17,7 +17,6 @@ from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import server_cache
-from quintupleo_power.interfaces import power
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 
@@ -215,54 +214,6 @@ class TimeLimitTestCase(ValidateTestCase):
             self.validate_all()
             self.assertEqual(states.POWER_ON,
                              task.driver.power.get_power_state(task))
-
-
-class SlowStopTestCase(ValidateTestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.log = self.useFixture(fixtures.FakeLogger())
-        # Ironic's database setup switches loggers off.
-        self.useFixture(fixtures.MockPatchObject(
-            logging.getLogger(power.LOG.name), 'disabled', False))
-
-    def set_timeout(self, value):
-        self.host_cloud.images[self.server.image]['os_shutdown_timeout'] = (
-            value)
-
-    def test_image_that_lets_nova_wait_is_warned_of_once(self):
-        self.set_timeout('30')
-        self.validate()
-        self.validate()
-        self.assertEqual(1, self.log.output.count('os_shutdown_timeout=0'))
-        for part in (self.node.uuid, self.server.id, 'waits 30 s'):
-            self.assertIn(part, self.log.output)
-
-    def test_image_that_could_not_be_read_is_warned_of_later(self):
-        self.set_timeout('30')
-        # Nothing else reads the image.
-        self.node.deploy_interface = 'quintupleo-rebuild'
-        self.node.save()
-        self.host_cloud.fail('GET', f'/images/{self.server.image}', 503,
-                             times=3)
-        self.validate()
-        self.assertNotIn('waits 30 s', self.log.output)
-        self.validate()
-        self.assertIn('waits 30 s', self.log.output)
-
-    def test_timeout_of_the_host_cloud_is_warned_of(self):
-        self.validate()
-        self.assertIn('waits 60 s or what', self.log.output)
-
-    def test_timeout_that_is_no_number_is_the_host_clouds(self):
-        self.set_timeout('soon')
-        self.validate()
-        self.assertIn('waits 60 s or what', self.log.output)
-
-    def test_image_without_a_wait_is_not_warned_of(self):
-        self.set_timeout('0')
-        self.validate()
-        self.assertNotIn('os_shutdown_timeout', self.log.output)
 
 
 class RescueImageTestCase(ValidateTestCase):
