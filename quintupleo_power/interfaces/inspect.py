@@ -13,7 +13,6 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power.conf import CONF
 from quintupleo_power.faults import injection
-from quintupleo_power.host_cloud import ports
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
@@ -87,7 +86,6 @@ class QuintupleoInspect(server_interface.ServerInterface,
         _add_traits(task, found)
         for card in missing:
             _add_port(task, found, card, names.get(card.network_id))
-        _warn_of_ignored_macs(node, found)
         _warn_of_capabilities(node, found)
         node.properties = properties
         node.save()
@@ -163,18 +161,6 @@ def _add_port(task, found, card, network_name):
         return
     LOG.info('Node %(node)s got port %(port)s for MAC address %(mac)s',
              {'node': task.node.uuid, 'port': port.uuid, 'mac': card.mac})
-
-
-def _warn_of_ignored_macs(node, found):
-    for card in found.cards:
-        if ports.is_ignored(card.mac):
-            _warn(node, (
-                f'MAC address {card.mac} of server {found.server_id} begins '
-                f'with {ports.IGNORED_MAC}, as Neutron chooses them, and '
-                'newer releases of ironic-python-agent pass over such a '
-                'network card: give the server a port with another MAC '
-                'address, for example one that begins with 52:54:00, and '
-                'inspect again'))
 
 
 def _warn_of_capabilities(node, found):

@@ -407,16 +407,6 @@ class PortsTestCase(InspectTestCase):
             self.assertIn(part, sentence)
         self.assertIsNone(self.node.last_error)
 
-    def test_card_that_agents_pass_over_is_told(self):
-        self.add('fa:16:3e:00:00:01')
-        self.add()
-        self.inspect()
-        self.assertEqual({MAC, 'fa:16:3e:00:00:01'}, set(self.ports()))
-        sentence, = self.told()
-        for part in ('fa:16:3e:00:00:01', self.server.id,
-                     'ironic-python-agent', '52:54:00'):
-            self.assertIn(part, sentence)
-
     def test_malformed_port_is_an_error(self):
         for key in ('mac_addr', 'net_id', 'port_id'):
             self.host_cloud.ports.clear()
