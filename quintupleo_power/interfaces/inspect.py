@@ -135,11 +135,6 @@ def _add_traits(task, found):
     present = objects.TraitList.get_by_node_id(task.context, task.node.id)
     for name in sorted(found.valid_traits - set(present.get_trait_names())):
         objects.Trait(task.context, node_id=task.node.id, trait=name).create()
-    invalid = sorted(set(found.traits) - found.valid_traits)
-    if invalid:
-        LOG.info('Node %(node)s does not get these traits of its flavor, '
-                 'which are unknown here: %(traits)s',
-                 {'node': task.node.uuid, 'traits': ', '.join(invalid)})
 
 
 def _add_port(task, found, card, network_name):
