@@ -51,13 +51,10 @@ def access_id(server):
     return (server.metadata or {}).get(ACCESS)
 
 
-def parse_metadata(found):
-    """Return (environment, key) of metadata, or None."""
-    owner = tuple((found or {}).get(name) for name in (ENVIRONMENT, KEY))
-    return None if None in owner else owner
-
-
-def parse_description(found):
-    """Return (environment, key) of a description or group name, or None."""
+def parse(found):
+    """Return (environment, key) of metadata or a description, or None."""
+    if isinstance(found, dict):
+        owner = found.get(ENVIRONMENT), found.get(KEY)
+        return None if None in owner else owner
     match = _OWNER.fullmatch(found or '')
     return match and match.groups()

@@ -75,7 +75,7 @@ class EnvironmentSnapshots:
                 visibility='private', **(
                     {ownership.ENVIRONMENT: environment} if environment
                     else {})):
-            owner = ownership.parse_metadata(each.properties)
+            owner = ownership.parse(each.properties)
             if owner and _SERVERS in each.properties:
                 found[owner[0], each.name][owner[1]] = each
         return [self._snapshot(*names, members)

@@ -148,7 +148,7 @@ class Project:
         project = self.cloud.current_project_id
         return {what: [
             each for each in getattr(neutron, what)(project_id=project)
-            if (ownership.parse_description(each.description)
+            if (ownership.parse(each.description)
                 or (None,))[0] == name]
             for what in ('networks', 'ports', 'trunks', 'routers', 'ips')}
 
@@ -156,7 +156,7 @@ class Project:
         """The servers by name."""
         return {server.name: server
                 for server in self.cloud.compute.servers()
-                if (ownership.parse_metadata(server.metadata)
+                if (ownership.parse(server.metadata)
                     or (None,))[0] == NAME}
 
 

@@ -172,9 +172,9 @@ class CreateTestCase(EnvironmentTestCase):
                 continue
             with self.subTest(thing.kind):
                 self.assertEqual('env', (
-                    ownership.parse_description(thing.description)
-                    or ownership.parse_metadata(thing.metadata)
-                    or ownership.parse_description(thing.name))[0])
+                    ownership.parse(thing.description)
+                    or ownership.parse(thing.metadata)
+                    or ownership.parse(thing.name))[0])
                 if thing.kind not in ('group', 'volume'):
                     self.assertIn('quintupleo=env', thing.tags)
 
