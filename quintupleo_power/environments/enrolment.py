@@ -5,7 +5,7 @@ import collections
 import re
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import networking
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import schema
@@ -64,7 +64,7 @@ def describe(definition, bodies, resolved, cloud=None):
         found.addresses.update(
             (bodies[key].mac_address, address)
             for key in needed if plan.kind(key) == plan.PORT
-            for address in networking.fixed_ips(bodies[key])
+            for address in owned_resources.fixed_ips(bodies[key])
             if ':' not in address)
     return found
 

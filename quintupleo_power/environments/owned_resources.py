@@ -135,3 +135,8 @@ def has_volumes(connection):
     except (ks_exceptions.CatalogException,
             exceptions.ServiceDisabledException):
         return False
+
+
+def fixed_ips(port):
+    """Return the addresses of openstacksdk's port."""
+    return [each['ip_address'] for each in port.fixed_ips or ()]

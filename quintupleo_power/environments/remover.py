@@ -7,8 +7,8 @@ import contextlib
 from openstack import exceptions
 
 from quintupleo_power.environments import conductor
+from quintupleo_power.environments import creator
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import networking
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import task_graph
 
@@ -98,5 +98,5 @@ class Remover:
                 # An earlier attempt may have removed it.
                 with contextlib.suppress(exceptions.NotFoundException):
                     self._retrier.call(
-                        networking.change_interface, neutron, 'remove',
+                        creator.change_interface, neutron, 'remove',
                         router_id, address['subnet_id'])

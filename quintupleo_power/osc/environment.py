@@ -13,7 +13,7 @@ from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import networking
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
@@ -76,7 +76,7 @@ def _columns(found):
         'networks': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.NETWORK)}),
         'virtual_ips': format_columns.DictColumn(
-            {each.body.name: ', '.join(networking.fixed_ips(each.body))
+            {each.body.name: ', '.join(owned_resources.fixed_ips(each.body))
              for each in found.all(plan.VIRTUAL_IP)}),
         'ports': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.PORT)
@@ -96,7 +96,7 @@ def _addresses(found, server):
     prefix = plan.key(plan.PORT, *server.key.split('.')[1:], '')
     return [address for each in found.all(plan.PORT)
             if each.key.startswith(prefix)
-            for address in networking.fixed_ips(each.body)]
+            for address in owned_resources.fixed_ips(each.body)]
 
 
 def _timestamp(moment):

@@ -309,18 +309,17 @@ class Network(Service):
 
 class Compute(Service):
     def servers(self, tags=None, project_id=None):
-        servers = [server for server in self._cloud.all('server')
-                   if tags is None or tags in server.tags]
-        for server in servers:
-            if server.status == 'BUILD':
-                failed = self._cloud.build_errors > 0
-                self._cloud.build_errors -= failed
-                server.status = 'ERROR' if failed else 'ACTIVE'
-                server.fault = {'message': 'No valid host was found.'}
-        return servers
+        return [server for server in self._cloud.all('server')
+                if tags is None or tags in server.tags]
 
     def get_server(self, server_id):
-        return self._cloud.require('server', server_id)
+        server = self._cloud.require('server', server_id)
+        if server.status == 'BUILD':
+            failed = self._cloud.build_errors > 0
+            self._cloud.build_errors -= failed
+            server.status = 'ERROR' if failed else 'ACTIVE'
+            server.fault = {'message': 'No valid host was found.'}
+        return server
 
     def get_server_console_output(self, server_id):
         server = self._cloud.require('server', server_id)
