@@ -216,9 +216,3 @@ def print_removed(app, name, existed):
     """Say what became of a thing that was to be removed."""
     print(f'{name}: ' + ('removed' if existed else 'does not exist'),
           file=app.stdout)
-
-
-def natural_order(name):
-    """Return a sort key that puts compute-2 before compute-10."""
-    return [int(part) if part.isdecimal() else part
-            for part in re.split(r'(\d+)', name)]

@@ -59,9 +59,8 @@ def _columns(found):
         'name': each.body.name, 'id': each.id,
         'role': each.key.split('.')[1], 'status': each.body.status,
         'addresses': _addresses(found, each)}
-        for each in sorted(
-            found.all(plan.SERVER),
-            key=lambda each: common.natural_order(each.body.name))]
+        for each in sorted(found.all(plan.SERVER), key=lambda each: (
+            each.key.split('.')[1], len(each.key), each.key))]
     ironic = found.ironic and found.ironic.body
     columns = {
         'name': found.name,
@@ -159,7 +158,7 @@ def _preview_columns(name, preview):
     return ('name', 'to_make', 'quota'), (
         name,
         common.LinesColumn(
-            [{'what': what, 'names': sorted(names, key=common.natural_order)}
+            [{'what': what, 'names': names}
              for what, names in preview.names.items()],
             '{what}: {names}'),
         common.LinesColumn(

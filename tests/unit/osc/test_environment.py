@@ -7,7 +7,6 @@ from unittest import mock
 
 from openstack import exceptions
 
-from quintupleo_power.osc import common
 from tests.unit.osc import base
 
 
@@ -49,14 +48,14 @@ class CommandsTestCase(base.CommandTestCase):
                      '--dry-run', '-f', 'json')
         found = json.loads(self.out)
         self.assertIn({'what': 'servers', 'names': [
-            'env-compute-0', 'env-compute-1', 'env-control-0']},
+            'env-control-0', 'env-compute-0', 'env-compute-1']},
             found['to_make'])
         self.assertIn({'what': 'servers', 'needed': 3, 'used': 0,
                        'limit': 'none'}, found['quota'])
         self.succeed('CreateEnvironment', self.path, '--name', 'env',
                      '--dry-run', '-f', 'table')
         self.assertIn('servers: 3 needed, 0 in use, limit none', self.out)
-        self.assertIn('servers: env-compute-0, env-compute-1', self.out)
+        self.assertIn('servers: env-control-0, env-compute-0', self.out)
         self.assertEqual([], self.added())
 
     def test_names(self):
@@ -69,10 +68,13 @@ class CommandsTestCase(base.CommandTestCase):
         self.fail_with('CreateEnvironment', self.write(
             'wrong.yaml', 'rols: {}'), says='line 1')
 
-    def test_names_are_in_natural_order(self):
-        names = ['env-²', 'env-2', 'env-10', 'env-٣']
-        self.assertEqual(['env-2', 'env-٣', 'env-10', 'env-²'],
-                         sorted(names, key=common.natural_order))
+    def test_servers_are_in_the_order_of_their_numbers(self):
+        self.succeed('CreateEnvironment', self.write('many.yaml', (
+            'roles: {b: {count: 11, flavor: small}, a1: {flavor: small}}')),
+            '--name', 'env', '-f', 'json')
+        self.assertEqual(
+            ['env-a1-0', *(f'env-b-{number}' for number in range(11))],
+            [each['name'] for each in json.loads(self.out)['servers']])
 
     def test_numbers(self):
         for words in (['CreateEnvironment', self.path, '--concurrency', '0'],
