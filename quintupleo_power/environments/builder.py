@@ -58,6 +58,8 @@ class Builder:
             tasks.append(task_graph.Task(
                 plan.key(ATTACH, key), functools.partial(
                     self._attach, server_id, key), (key, trunk)))
+        # All servers are requested before threads wait for one of them.
+        tasks.sort(key=lambda task: plan.kind(task.name) == COMPLETE)
         self._progress.begin('making', collections.Counter(
             _TITLES[plan.kind(task.name)] for task in tasks))
         task_graph.run(tasks, self._retrier.stop, lambda task:

@@ -19,6 +19,7 @@ from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import retry
+from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import openstacksdk
 from tests.unit.environments import fake_connection
 
@@ -164,6 +165,22 @@ class CreateTestCase(EnvironmentTestCase):
         self.assertEqual(
             set(plan.items(parse())),
             {each.key for each in made.resources})
+
+    def test_all_are_requested_before_one_is_waited_for(self):
+        with (mock.patch.object(task_graph, 'THREADS', 1),
+              mock.patch.object(
+                  self.cloud.compute, 'get_server', autospec=True,
+                  side_effect=self.cloud.compute.get_server) as get_server,
+              mock.patch.object(
+                  self.cloud.compute, 'create_server', autospec=True,
+                  side_effect=self.cloud.compute.create_server) as create):
+            calls = mock.Mock()
+            calls.attach_mock(create, 'create')
+            calls.attach_mock(get_server, 'get')
+            self.create()
+        names = [call[0] for call in calls.mock_calls]
+        self.assertEqual(['create'] * 3, names[:3])
+        self.assertNotIn('create', names[3:])
 
     def test_ownership(self):
         self.create()
