@@ -29,9 +29,6 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
 
-# What a creation would make: lists of names by their title, and the list of
-# quota.Cost.
-Preview = collections.namedtuple('Preview', 'names costs')
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
 TIMEOUT = 600
@@ -88,7 +85,7 @@ class Environments:
         self._remover = remover.Remover(self._inventory, removal_timeout)
 
     def preview(self, wanted, name):
-        """Return the :class:`Preview` of a :class:`definition.Definition`."""
+        """Return (names by title, list of quota.Cost) of a definition."""
         self._require_same(self._store.get(name), wanted)
         _, missing, costs = self._check(wanted, name)
         names = collections.defaultdict(list)
@@ -96,7 +93,7 @@ class Environments:
             if item.kind != plan.FLOATING_IP:
                 names[plan.TITLES[item.kind]].append(
                     ownership.name(name, item.key))
-        return Preview(names, costs)
+        return names, costs
 
     def _check(self, wanted, name):
         """Return what the file names, what is missing, and its costs."""

@@ -134,7 +134,7 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
             raise errors.EnvironmentsError(
                 f'{parsed_args.file} has no "name": add one, or give --name')
         if parsed_args.dry_run:
-            return _preview_columns(name, environments.preview(wanted, name))
+            return _preview_columns(name, *environments.preview(wanted, name))
         if parsed_args.clouds_yaml:
             clouds_yaml.check(parsed_args.clouds_yaml, name)
         if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
@@ -154,19 +154,18 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
         return _columns(found)
 
 
-def _preview_columns(name, preview):
+def _preview_columns(name, wanted, costs):
     return ('name', 'to_make', 'quota'), (
         name,
         common.LinesColumn(
-            [{'what': what, 'names': names}
-             for what, names in preview.names.items()],
+            [{'what': what, 'names': names} for what, names in wanted.items()],
             '{what}: {names}'),
         common.LinesColumn(
             [{'what': each.what, 'needed': each.needed,
               'used': _or_unknown(each.used),
               'limit': 'none' if each.used is not None and each.limit is None
                        else _or_unknown(each.limit)}
-             for each in preview.costs],
+             for each in costs],
             '{what}: {needed} needed, {used} in use, limit {limit}'))
 
 

@@ -278,11 +278,11 @@ class CreateTestCase(LabTestCase):
             self.create()
 
     def test_preview(self):
-        found = self.environments().preview(
+        names, costs = self.environments().preview(
             test_environment.parse(FILE), 'env')
-        self.assertNotIn('access images', found.names)
+        self.assertNotIn('access images', names)
         self.assertNotIn('access images', {each.what for each
-                                           in found.costs})
+                                           in costs})
 
     def test_floating_ip_is_before_the_server(self):
         items = plan.items(test_environment.parse(FILE))

@@ -457,14 +457,14 @@ class CreateTestCase(EnvironmentTestCase):
 class ForecastTestCase(EnvironmentTestCase):
 
     def test_costs(self):
-        found = self.environments().preview(parse(), 'env')
-        costs = {each.what: each.needed for each in found.costs}
+        names, costs = self.environments().preview(parse(), 'env')
+        costs = {each.what: each.needed for each in costs}
         self.assertEqual(
             {'networks': 2, 'subnets': 3, 'routers': 1, 'ports': 12,
              'floating IPs': 2, 'servers': 3, 'vcpus': 5,
              'ram (MiB)': 9216, 'server groups': 1, 'trunks': 2,
              'volumes': 2, 'volume storage (GiB)': 6}, costs)
-        self.assertIn('env-compute-1', found.names['servers'])
+        self.assertIn('env-compute-1', names['servers'])
         self.assertEqual([], self.added())
 
     def test_quota_does_not_suffice(self):
@@ -484,14 +484,14 @@ class ForecastTestCase(EnvironmentTestCase):
                 self.cloud.compute, 'get_limits', autospec=True,
                 side_effect=exceptions.ForbiddenException(
                     'no', http_status=403)):
-            found = self.environments().preview(parse(), 'env')
-        self.assertEqual({None}, {each.used for each in found.costs
+            _, costs = self.environments().preview(parse(), 'env')
+        self.assertEqual({None}, {each.used for each in costs
                                   if each.what == 'servers'})
 
     def test_of_what_is_there_already(self):
         self.create()
         self.assertEqual([], self.environments().preview(
-            parse(), 'env').costs)
+            parse(), 'env')[1])
 
 
 class ResolverTestCase(EnvironmentTestCase):
