@@ -194,7 +194,7 @@ class Creator:
     def _group(self, item, created):
         return self._inventory.create(
             self._name, item, policies=[item.what.server_group],
-            name=ownership.group_name(self._name, item.key))
+            name=ownership.description(self._name, item.key))
 
     def _volume(self, item, created):
         disk, role = item.what, item.role

@@ -195,6 +195,15 @@ class CreateTestCase(EnvironmentTestCase):
                 if thing.kind not in ('group', 'volume'):
                     self.assertIn('quintupleo=env', thing.tags)
 
+    def test_server_group_of_an_earlier_release(self):
+        self.create()
+        group, = self.cloud.all('group')
+        self.assertEqual('quintupleo environment env: group.compute',
+                         group.name)
+        group.name = 'quintupleo:env:group.compute'
+        self.create()
+        self.assertEqual([group], self.cloud.all('group'))
+
     def test_flavor_that_suffices_with_the_least(self):
         self.create()
         self.assertEqual(
