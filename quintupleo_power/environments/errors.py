@@ -24,10 +24,6 @@ class Cancelled(EnvironmentsError):
     """The user, or an earlier error, has ended the work."""
 
 
-class DefinitionError(EnvironmentsError):
-    """The file of an environment has mistakes; one line for each."""
-
-
 def explain(exc):
     """Return the message of a cloud's error, without HTML and URL."""
     # Glance responds in HTML, openstacksdk adds the URL.

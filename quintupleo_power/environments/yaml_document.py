@@ -46,7 +46,7 @@ class Document:
     """A file's content, the line of each part of it, and its mistakes."""
 
     def __init__(self, text, path):
-        """Read YAML; raise DefinitionError if it is not."""
+        """Read YAML; raise EnvironmentsError if it is not."""
         self._path = path
         self._lines = {(): 1}
         self._mistakes = []
@@ -57,17 +57,17 @@ class Document:
         try:
             node = loader.get_single_node()
             if node and _size(node, {}) > _MOST_PARTS:
-                raise errors.DefinitionError(
+                raise errors.EnvironmentsError(
                     f'{path}: it has more than {_MOST_PARTS} parts, aliases '
                     'written out: make several environments of it')
             self.content = node and self._convert(loader, node, ())
         except RecursionError:
-            raise errors.DefinitionError(
+            raise errors.EnvironmentsError(
                 f'{path}: it is nested too deep for an environment')
         except yaml.YAMLError as exc:
             mark = getattr(exc, 'problem_mark', None)
             where = f', line {mark.line + 1}' if mark else ''
-            raise errors.DefinitionError(
+            raise errors.EnvironmentsError(
                 f'{path}{where}: not YAML: {getattr(exc, "problem", exc)}')
         finally:
             loader.dispose()
@@ -111,13 +111,13 @@ class Document:
             (line, f'{self._path}, line {line}: {name}: {sentence}'))
 
     def require_no_mistakes(self):
-        """Raise DefinitionError if the file has mistakes."""
+        """Raise EnvironmentsError if the file has mistakes."""
         if self._mistakes:
-            raise errors.DefinitionError('\n'.join(
+            raise errors.EnvironmentsError('\n'.join(
                 sentence for _, sentence in sorted(self._mistakes)))
 
     def check_schema(self, schema, formats):
-        """Raise DefinitionError if the content does not fit a JSON schema."""
+        """Raise EnvironmentsError if a JSON schema is not fulfilled."""
         validator = jsonschema.Draft7Validator(schema, format_checker=formats)
         for error in validator.iter_errors(self.content):
             where = tuple(error.absolute_path)

@@ -681,7 +681,7 @@ class DefinitionTestCase(LabTestCase):
     def assert_mistake(self, old, new, *parts):
         text = FILE.replace(old, new)
         self.assertNotEqual(FILE, text)
-        with self.assertRaises(errors.DefinitionError) as caught:
+        with self.assertRaises(errors.EnvironmentsError) as caught:
             definition.parse(text)
         for part in parts:
             self.assertIn(part, str(caught.exception))
@@ -732,7 +732,7 @@ class DefinitionTestCase(LabTestCase):
             '    - {network: provision, address: 192.0.2.10}\n', '',
             'roles.undercloud.nics: it needs a NIC on the network',
             '"provision"')
-        with self.assertRaisesRegex(errors.DefinitionError, 'needs a NIC'):
+        with self.assertRaisesRegex(errors.EnvironmentsError, 'needs a NIC'):
             definition.parse('roles: {a: {kind: ironic, flavor: b}}')
 
     def test_network_that_exists(self):
