@@ -112,8 +112,9 @@ class Creator:
             find = functools.partial(self._find_interface, router.id,
                                      subnet_id)
             if find() is None:
-                self._retrier.create(find, change_interface, self._neutron,
-                                     'add', router.id, subnet_id)
+                self._retrier.create(
+                    find, self._neutron.add_interface_to_router, router.id,
+                    subnet_id)
 
     def _find_interface(self, router_id, subnet_id):
         return next((
@@ -251,14 +252,6 @@ class Creator:
             {'boot_index': 0, 'uuid': image_id, 'source_type': 'image',
              'destination_type': 'local', 'delete_on_termination': True},
             *mapping]}
-
-
-def change_interface(neutron, verb, router_id, subnet_id):
-    """Add an interface to a router, or remove one, as the verb says."""
-    # The parameters of openstacksdk's functions differ between releases.
-    exceptions.raise_from_response(neutron.put(
-        f'/routers/{router_id}/{verb}_router_interface',
-        json={'subnet_id': subnet_id}))
 
 
 def _random_mac(prefix):

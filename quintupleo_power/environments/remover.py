@@ -7,7 +7,6 @@ import contextlib
 from openstack import exceptions
 
 from quintupleo_power.environments import conductor
-from quintupleo_power.environments import creator
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import task_graph
@@ -97,6 +96,5 @@ class Remover:
             for address in port.fixed_ips or ():
                 # An earlier attempt may have removed it.
                 with contextlib.suppress(exceptions.NotFoundException):
-                    self._retrier.call(
-                        creator.change_interface, neutron, 'remove',
-                        router_id, address['subnet_id'])
+                    self._retrier.call(neutron.remove_interface_from_router,
+                                       router_id, address['subnet_id'])

@@ -245,23 +245,18 @@ class Network(Service):
         self._cloud.change(lambda: vars(
             self._cloud.require('port', port_id)).update(attributes))
 
-    def put(self, url, json):
-        _, _, router_id, verb = url.split('/')
-        subnet_id = json['subnet_id']
-        ports = [port for port in self._cloud.all('port',
-                                                  device_id=router_id)
-                 if port.fixed_ips[0]['subnet_id'] == subnet_id]
-        if verb == 'add_router_interface':
-            self._cloud.change(lambda: self._cloud.add(
-                'port', device_id=router_id, mac_address='fa:16:3e:00:01:00',
-                device_owner='network:router_interface',
-                network_id=self._cloud.things[subnet_id].network_id,
-                fixed_ips=[{'subnet_id': subnet_id,
-                            'ip_address': '192.0.2.254'}]))
-        else:
-            for port in ports:
+    def add_interface_to_router(self, router_id, subnet_id):
+        self._cloud.change(lambda: self._cloud.add(
+            'port', device_id=router_id, mac_address='fa:16:3e:00:01:00',
+            device_owner='network:router_interface',
+            network_id=self._cloud.things[subnet_id].network_id,
+            fixed_ips=[{'subnet_id': subnet_id,
+                        'ip_address': '192.0.2.254'}]))
+
+    def remove_interface_from_router(self, router_id, subnet_id):
+        for port in self._cloud.all('port', device_id=router_id):
+            if port.fixed_ips[0]['subnet_id'] == subnet_id:
                 self._delete('port', port.id)
-        return Answer({})
 
     def get(self, url):
         return Answer({'quota': {
