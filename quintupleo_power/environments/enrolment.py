@@ -209,12 +209,10 @@ def _warning(server, card):
             'begins with 52:54:00')
 
 
-def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):
+def enroll(described, baremetal, retrier, nova=None):
     """Enroll nodes, each server once, and return their :class:`Outcome`.
 
     :param described: nodes in the format of ``openstack baremetal create``.
-    :param refuse_enrolled: whether it is an error if a server is a node with
-        all its ports, unless servers are tagged.
     :param nova: openstacksdk's proxy, to put the UUID of each node into its
         server's metadata; None to leave servers as they are.
     :raises: EnvironmentsError before anything is enrolled if a name is
@@ -235,10 +233,6 @@ def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):
         missing = [port for port in each['ports']
                    if port['address'].lower() not in ports]
         problems += _conflicts(each, node, existing, ports)
-        if refuse_enrolled and node and not missing and not nova:
-            problems.append(
-                f'Server {_server_id(each)} ({each["name"]}) is node '
-                f'{node.id} already: leave it out, or delete that node first')
         wanted.append((each, node, missing))
     if problems:
         raise errors.EnvironmentsError('\n'.join(problems))

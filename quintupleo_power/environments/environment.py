@@ -263,15 +263,14 @@ class Environments:
         return described
 
     @errors.translated('Ironic')
-    def enroll(self, described, baremetal, refuse_enrolled=False,
-               tag_servers=False):
+    def enroll(self, described, baremetal, tag_servers=False):
         """Enroll described nodes, as :func:`enrolment.enroll`.
 
         :param tag_servers: whether to put the UUID of each node into its
             server's metadata, for [quintupleo]require_server_metadata.
         """
         return enrolment.enroll(
-            described, baremetal, self._retrier, refuse_enrolled,
+            described, baremetal, self._retrier,
             self._connection.compute if tag_servers else None)
 
     def snapshot(self, name, snapshot):

@@ -145,7 +145,7 @@ def add_enrolment_options(parser):
                '(default: none, for what its section [quintupleo] names)'))
 
 
-def enroll(app, parsed_args, found, described, refuse_enrolled=False):
+def enroll(app, parsed_args, found, described):
     """Enroll nodes, or write them to a file; return columns and rows."""
     if parsed_args.output and parsed_args.tag_servers:
         raise errors.EnvironmentsError(
@@ -158,8 +158,7 @@ def enroll(app, parsed_args, found, described, refuse_enrolled=False):
             (each['name'], each['driver_info']['quintupleo_server'])
             for each in described]
     return ('Name', 'UUID', 'Server', 'Outcome'), found.enroll(
-        described, baremetal(app, parsed_args), refuse_enrolled,
-        parsed_args.tag_servers)
+        described, baremetal(app, parsed_args), parsed_args.tag_servers)
 
 
 def baremetal(app, parsed_args):

@@ -15,9 +15,8 @@ class EnrollServers(common.EnvironmentsCommand, command.Lister):
         'first one is enrolled. The servers stay as they are, but for '
         '--tag-servers.')
 
-    interrupted = _(
-        'Interrupted. Enroll again without the servers that are nodes '
-        'already: it completes what this command has begun.')
+    interrupted = _('Interrupted. The same command goes on where this one '
+                    'ended.')
 
     def add_arguments(self, parser):
         parser.add_argument(
@@ -44,5 +43,4 @@ class EnrollServers(common.EnvironmentsCommand, command.Lister):
             resource_class=parsed_args.resource_class,
             further=parsed_args.capabilities,
             physical_networks=parsed_args.physical_networks)
-        return common.enroll(self.app, parsed_args, environments, described,
-                             refuse_enrolled=True)
+        return common.enroll(self.app, parsed_args, environments, described)

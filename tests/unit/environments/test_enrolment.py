@@ -156,12 +156,12 @@ class EnrolmentTestCase(test_environment.EnvironmentTestCase):
                                   len(self.ironic.known_ports)))
 
     def test_servers_are_tagged_with_their_nodes(self):
-        self.enroll(refuse_enrolled=True)
+        self.enroll()
         self.assertNotIn('quintupleo_node',
                          self.server('env-compute-0').metadata)
         # Again, as after an interruption, and for nodes that are there.
         for _ in range(2):
-            self.enroll(refuse_enrolled=True, tag_servers=True)
+            self.enroll(tag_servers=True)
         self.assertEqual({'env-compute-0': 'node-0',
                           'env-storage-0': 'node-1'}, {
             name: self.server(name).metadata['quintupleo_node']

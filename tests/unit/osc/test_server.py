@@ -205,16 +205,18 @@ class EnrollTestCase(EnrollServersTestCase):
     def test_node_already(self):
         self.enroll('machine-0')
         self.add_server('machine-1', '52:54:00:00:00:02')
-        self.assert_refused('machine-1', 'machine-0', says=(
-            f'Server {self.server.id} (machine-0) is node node-0 already: '
-            'leave it out',))
+        self.assertEqual(
+            ['enrolled', 'already enrolled'],
+            [row['Outcome'] for row in self.enroll('machine-1', 'machine-0')])
 
     def test_node_already_by_another_spelling(self):
         self.enroll('machine-0')
         node, = self.ironic.known
         node.name = 'renamed'
         node.driver_info['quintupleo_server'] = self.server.id.upper()
-        self.assert_refused('machine-0', says=('is node node-0 already',))
+        row, = self.enroll('machine-0')
+        self.assertEqual(('node-0', 'already enrolled'),
+                         (row['UUID'], row['Outcome']))
 
     def test_node_of_another_driver(self):
         self.ironic.create_node(name='machine-0', driver='redfish',
