@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of a YAML file: its bounds, and the lines of its mistakes."""
 
-import difflib
 import re
 
 import jsonschema
@@ -124,26 +123,8 @@ class Document:
             if error.validator == 'additionalProperties':
                 known = error.schema['properties']
                 for key in sorted(set(error.instance) - set(known)):
-                    close = difflib.get_close_matches(key, known, 1)
-                    self.mistake((*where, key), 'unknown key; ' + (
-                        f'is "{close[0]}" meant?' if close
-                        else 'there are ' + ', '.join(known)))
+                    self.mistake((*where, key), 'unknown key; there are '
+                                 + ', '.join(known))
             else:
-                self.mistake(where, _sentence(error))
+                self.mistake(where, str(error.cause or error.message))
         self.require_no_mistakes()
-
-
-_TYPES = {'string': 'text', 'object': 'a mapping of keys', 'array': 'a list',
-          'integer': 'a whole number', 'boolean': 'true or false'}
-
-
-def _sentence(error):
-    """Return what is wrong, in the words of those who write the file."""
-    wanted, value = error.validator_value, error.instance
-    if error.validator == 'type':
-        wanted = [wanted] if isinstance(wanted, str) else wanted
-        return ('it has to be ' + ' or '.join(_TYPES[each] for each in wanted)
-                + f', not {value!r}')
-    if error.validator == 'format':
-        return str(error.cause)
-    return error.message
