@@ -16,7 +16,6 @@ from quintupleo_power.environments import schema
 from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import servers as host_servers
 
-_NEUTRON = {*plan.KINDS} - {plan.GROUP, plan.VOLUME, plan.SERVER, plan.ACCESS}
 # Tasks for a server that exists, and for what it has lost.
 COMPLETE, ATTACH = 'complete', 'attach'
 _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
@@ -93,9 +92,7 @@ class Builder:
             # There may have been more servers before.
             if key in self._items:
                 self._created[key] = body
-                if plan.kind(key) in _NEUTRON:
-                    self._creator.tag(body)
-                elif plan.kind(key) == plan.SERVER:
+                if plan.kind(key) == plan.SERVER:
                     in_use.add(ownership.access_id(body))
         removed = [each for each in resources if each.id not in in_use and
                    each.body is not self._created.get(each.key)]

@@ -47,23 +47,14 @@ class Creator:
             plan.VOLUME: self._volume, plan.SERVER: self._server,
         }[item.kind](item, created)
 
-    def tag(self, resource):
-        """Tag openstacksdk's resource, for searches."""
-        wanted = ownership.tag(self._name)
-        if wanted not in (resource.tags or ()):
-            self._retrier.call(self._neutron.set_tags, resource,
-                               [*(resource.tags or ()), wanted])
-
     def _create(self, item, function=None, **attributes):
         """Create a resource in Neutron."""
         if item.kind != plan.FLOATING_IP:
             attributes['name'] = ownership.name(self._name, item.key)
-        resource = self._inventory.create(
+        return self._inventory.create(
             self._name, item, function,
             description=ownership.description(self._name, item.key),
             **attributes)
-        self.tag(resource)
-        return resource
 
     def _create_port(self, item, created, **attributes):
         network = created[plan.key(plan.NETWORK, item.network.name)]

@@ -217,7 +217,6 @@ def _check_networking(project):
     assert networks[f'{NAME}-tenant'].mtu == 1400
     assert networks[f'{NAME}-tenant'].is_port_security_enabled
     assert not networks[f'{NAME}-provision'].is_port_security_enabled
-    assert all(ownership.tag(NAME) in each.tags for each in networks.values())
     control, pxe, quiet, vlan = (ports[f'{NAME}-{name}'] for name in (
         'control-0-0', 'compute-0-0', 'compute-0-1', 'compute-0-0-5'))
     assert control.mac_address.startswith('0a:00:27')

@@ -201,10 +201,6 @@ class Network(Service):
     def find_security_group(self, name, ignore_missing):
         return self._cloud.find('security_group', name, ignore_missing)
 
-    def set_tags(self, thing, tags):
-        return self._cloud.change(
-            lambda: setattr(self._cloud.things[thing.id], 'tags', tags))
-
     def create_network(self, **attributes):
         return self._create('network', attributes)
 
