@@ -33,15 +33,20 @@ def connection(app):
 def shown_progress(interrupted='Interrupted.'):
     """Yield a Progress; raise EnvironmentsError as CommandError.
 
-    :param interrupted: message after Ctrl-C.
+    :param interrupted: message after Ctrl-C, for which cliff exits with 130.
     """
     shown = progress.Progress(sys.stderr)
     try:
         yield shown
     except errors.EnvironmentsError as exc:
+        if isinstance(exc.__context__, KeyboardInterrupt):
+            # What could not be undone after it.
+            shown.note(str(exc))
+            raise exc.__context__
         raise exceptions.CommandError(str(exc))
     except KeyboardInterrupt:
-        raise exceptions.CommandError(interrupted)
+        shown.note(interrupted)
+        raise
     finally:
         shown.end()
 

@@ -101,6 +101,8 @@ class CommandTestCase(unittest.TestCase):
             except exceptions.CommandError as exc:
                 code = 1
                 print(exc, file=err)
+            except KeyboardInterrupt:
+                code = 130
         self.out, self.err = out.getvalue(), err.getvalue()
         self.rows = {row['Check']: row for row in json.loads(
             self.out or '[]')}

@@ -38,7 +38,7 @@ class GoodCloudTestCase(base.WholeCloudTestCase):
     def test_interrupt(self):
         with mock.patch.object(cloud_facts.CloudInfo, 'extensions',
                                autospec=True, side_effect=KeyboardInterrupt):
-            self.assertEqual(1, self.run_command())
+            self.assertEqual(130, self.run_command())
         self.assertIn('Nothing was changed', self.err)
 
     def test_trial_needs_a_flavor(self):

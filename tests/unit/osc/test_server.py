@@ -65,6 +65,8 @@ class EnrollServersTestCase(unittest.TestCase):
             except exceptions.CommandError as exc:
                 code = 1
                 print(exc, file=err)
+            except KeyboardInterrupt:
+                code = 130
         self.out, self.err = out.getvalue(), err.getvalue()
         return code
 
@@ -235,7 +237,7 @@ class EnrollTestCase(EnrollServersTestCase):
 
     def test_goes_on_after_an_interruption(self):
         self.ironic.faults = {2: (KeyboardInterrupt(), False)}
-        self.assertEqual(1, self.run_command('machine-0', *ENDPOINT))
+        self.assertEqual(130, self.run_command('machine-0', *ENDPOINT))
         self.assertEqual('completed', self.enroll('machine-0')[0]['Outcome'])
 
     def test_cloud_that_is_away(self):
