@@ -9,11 +9,7 @@ from quintupleo_power.osc import common
 
 
 class EnrollServers(common.EnvironmentsCommand, command.Lister):
-    _description = _(
-        'Make existing servers of the project nodes of an Ironic, or write a '
-        'file for "openstack baremetal create". All are checked before the '
-        'first one is enrolled. The servers stay as they are, but for '
-        '--tag-servers.')
+    _description = _('Enroll existing servers of the project in an Ironic')
 
     interrupted = _('Interrupted. The same command goes on where this one '
                     'ended.')

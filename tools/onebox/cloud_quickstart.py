@@ -79,7 +79,8 @@ class CloudQuickstart:
         """Remove the lab; the images stay in the project."""
         self._install()
         with self._shown.stage('Lab'):
-            self._show('quintupleo', 'environment', 'delete', LAB)
+            self._show('quintupleo', 'environment', 'delete',
+                       '--ignore-missing', LAB)
         self.clouds_yaml.unlink(missing_ok=True)
 
     def _install(self):

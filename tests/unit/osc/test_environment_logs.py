@@ -111,7 +111,7 @@ class LogsTestCase(base.CommandTestCase):
         server.metadata['password'] = 'secret'
         folder = os.path.join(self.folder, 'logs')
         self.succeed('EnvironmentLogs', 'env', '--output', folder)
-        self.assertEqual('', self.out)
+        self.assertEqual(f'env: logs written to {folder}\n', self.out)
         self.assertEqual(
             {f'env-{name}{end}' for name in (
                 'control-0', 'compute-0', 'compute-1')
