@@ -40,8 +40,9 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
             '/images', 'images', list, limit=1), _judge_reached, need),
         results.Check(NETWORKS, lambda facts: project.extensions(),
                       _judge_reached, need),
+        # Without any compute API there the region is a wrong one.
         results.Check(VOLUMES, lambda facts: project.has_volumes(),
-                      _judge_volumes, need),
+                      _judge_volumes, (COMPUTE,)),
         results.Check('clocks', lambda facts: facts[CREDENTIALS].clock,
                       _judge_clocks, need),
     ]

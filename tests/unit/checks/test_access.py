@@ -84,6 +84,19 @@ class AccessTestCase(base.WholeCloudTestCase):
                        times=9)
         self.check('rescue', 'fail', 'Policy says no', 'operator')
 
+    def test_region_without_services(self):
+        self.region = 'Nowhere'
+        for words in ((), ('--flavor', 'tiny', '--server', 'x', '--network',
+                           'y', '--environment', 'z')):
+            self.assertEqual(1, self.run_command(*words))
+            found = self.results()
+            for name in ('compute API', 'image API', 'network API'):
+                self.assert_row(name, 'fail', 'Nowhere region not found',
+                                'clouds.yaml')
+                del found[name]
+            self.assertEqual('pass', found.pop('credentials'))
+            self.assertEqual({'skipped'}, set(found.values()), found)
+
     def test_too_many_requests(self):
         self.host.fail('GET', '/servers', (429, 'Slow down'), times=99,
                        headers={'Retry-After': '30'})
