@@ -43,7 +43,7 @@ class Resource:
 class Inventory:
     """The resources of environments in one project.
 
-    All methods raise one of errors.CLOUD_ERRORS, or Cancelled.
+    All methods raise one of errors.CLOUD_ERRORS, or EnvironmentsError.
 
     :ivar retrier: the :class:`retry.Retrier` of all requests.
     """

@@ -48,8 +48,6 @@ class Remover:
                         self._inventory, resource.body, progress)
                 self._retrier.retry_on(_IN_USE, self._timeout, self._delete,
                                        resource)
-            except errors.Cancelled:
-                raise
             except (errors.EnvironmentsError, *errors.CLOUD_ERRORS) as exc:
                 name = getattr(resource.body, 'name', None) or resource.key
                 problems.append(

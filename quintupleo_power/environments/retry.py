@@ -28,7 +28,7 @@ class Retrier:
     All threads share one, which limits how many requests they send at once.
     Requests raise errors.CLOUD_ERRORS.
 
-    :ivar stop: event that ends all waiting, with Cancelled.
+    :ivar stop: event that ends all waiting, with EnvironmentsError.
     """
 
     def __init__(self, concurrency=CONCURRENCY, timeout=TIMEOUT):
@@ -38,9 +38,9 @@ class Retrier:
         self._timeout = timeout
 
     def sleep(self, seconds):
-        """Wait for some seconds; raise Cancelled if the work is to end."""
+        """Wait for some seconds, or raise if the work is to end."""
         if self.stop.wait(max(0.0, seconds)):
-            raise errors.Cancelled('stopped before it was done')
+            raise errors.EnvironmentsError('stopped before it was done')
 
     def call(self, function, *args, **kwargs):
         """Send a request that does no harm if it is sent twice."""

@@ -7,7 +7,6 @@ from openstack import exceptions
 
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import enrolment
-from quintupleo_power.environments import errors
 from quintupleo_power.environments import retry
 from tests.unit.environments import fake_connection
 from tests.unit.environments import test_environment
@@ -208,5 +207,3 @@ class DirectTestCase(unittest.TestCase):
         self.assertEqual([], enrolment.describe(wanted, [], None).nodes)
         self.assertEqual([], enrolment.enroll([], FakeIronic(),
                                               retry.Retrier()))
-        self.assertTrue(issubclass(errors.Cancelled,
-                                   errors.EnvironmentsError))
