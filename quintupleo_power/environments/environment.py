@@ -15,6 +15,7 @@ from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
 from quintupleo_power.environments import logs
+from quintupleo_power.environments import node_states
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -272,6 +273,13 @@ class Environments:
         return enrolment.enroll(
             described, baremetal, self._retrier,
             self._connection.compute if tag_servers else None)
+
+    @errors.translated('Ironic')
+    def node_states(self, found, baremetal):
+        """Return :func:`node_states.read` for an :class:`Environment`."""
+        return node_states.read(
+            [each.body for each in found.all(plan.SERVER)], baremetal,
+            self._retrier)
 
     def snapshot(self, name, snapshot):
         """Snapshot the disks of all servers, all or none."""

@@ -191,8 +191,7 @@ def baremetal(app, parsed_args):
             return cloud.baremetal
     raise errors.EnvironmentsError(
         'The host cloud has no Ironic of its own: name another one with '
-        '--os-baremetal-cloud or --os-baremetal-endpoint, or enroll into a '
-        'file with -o')
+        '--os-baremetal-cloud or --os-baremetal-endpoint')
 
 
 def _write(app, path, content):

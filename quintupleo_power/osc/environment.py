@@ -53,12 +53,6 @@ def _add_clouds_yaml_option(parser):
                'beside it; other entries stay, comments do not'))
 
 
-def _columns(found):
-    """Return (names, values) of an environment."""
-    values = _values(found)
-    return tuple(values), tuple(values.values())
-
-
 def _values(found):
     """Return the columns of an environment as a dict."""
     servers = [{
@@ -159,7 +153,7 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
         if parsed_args.clouds_yaml:
             clouds_yaml.write(parsed_args.clouds_yaml, name,
                               environments.access(found))
-        return _columns(found)
+        return zip(*_values(found).items())
 
 
 def _preview_columns(name, wanted, costs):
@@ -201,13 +195,25 @@ class ShowEnvironment(common.OfEnvironment, command.ShowOne):
     def add_arguments(self, parser):
         super().add_arguments(parser)
         _add_clouds_yaml_option(parser)
+        parser.add_argument(
+            '--long', action='store_true',
+            help=_('Show, of the nodes in an Ironic, power state, boot device '
+                   'in use, health and what is wrong with the server, too'))
+        common.add_baremetal_options(parser.add_mutually_exclusive_group())
 
     def act(self, parsed_args, environments):
         found = environments.get(parsed_args.name)
         if parsed_args.clouds_yaml:
             clouds_yaml.write(parsed_args.clouds_yaml, parsed_args.name,
                               environments.access(found))
-        return _columns(found)
+        values = _values(found)
+        if parsed_args.long:
+            values['nodes'] = common.LinesColumn(
+                environments.node_states(
+                    found, common.baremetal(self.app, parsed_args)),
+                '{name}: {power_state}, boot device {boot_device}, health '
+                '{health}, problem {problem}')
+        return zip(*values.items())
 
 
 class DeleteEnvironment(common.EnvironmentsCommand):
@@ -283,9 +289,9 @@ class ScaleEnvironment(common.OfEnvironment, command.ShowOne):
         _add_wait_options(parser)
 
     def act(self, parsed_args, environments):
-        return _columns(environments.scale(
-            parsed_args.name, parsed_args.role, parsed_args.count,
-            parsed_args.wait))
+        found = environments.scale(parsed_args.name, parsed_args.role,
+                                   parsed_args.count, parsed_args.wait)
+        return zip(*_values(found).items())
 
 
 class EnrollEnvironment(common.OfEnvironment, command.Lister):

@@ -43,7 +43,7 @@ class FakeIronic:
     def get_endpoint(self):
         return 'http://192.0.2.1:6385'
 
-    def nodes(self, fields):
+    def nodes(self, **filters):
         return list(self.known)
 
     def ports(self, details=True, address=None):

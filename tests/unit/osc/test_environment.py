@@ -168,6 +168,43 @@ class CommandsTestCase(base.CommandTestCase):
         self.assertIn('1 of 2 failed to delete', self.err)
         self.assertEqual('two: deleted\n', self.out)
 
+    def show_long(self):
+        self.succeed('ShowEnvironment', 'env', '--long', '-f', 'json')
+        return json.loads(self.out)['nodes']
+
+    def test_show_what_an_ironic_knows(self):
+        self.create()
+        self.assertEqual([], self.show_long())
+        self.succeed('EnrollEnvironment', 'env')
+        # Of another server, which is nobody's here.
+        self.ironic.create_node(name='other', driver_info={
+            'quintupleo_server': 'b61f8cc2-9d5e-4df3-9d5b-cd8f2d9a0f39'})
+        for node in self.ironic.known:
+            node.provision_state, node.power_state = 'active', 'power on'
+        self.ironic.validate_node = mock.Mock(return_value={
+            'power': mock.Mock(reason='Server x was rebuilt')})
+        self.ironic.get_node_boot_device = mock.Mock(
+            side_effect=[{'boot_device': 'disk', 'persistent': True},
+                         exceptions.HttpException('No host cloud')])
+        shown = self.show_long()
+        self.assertEqual(['env-compute-0', 'env-compute-1'],
+                         [each['name'] for each in shown])
+        self.assertCountEqual(['disk', None],
+                              [each['boot_device'] for each in shown])
+        self.assertEqual(
+            {'active', 'power on', None, 'Server x was rebuilt'},
+            {each[name] for each in shown for name in (
+                'provision_state', 'power_state', 'health', 'problem')})
+        self.succeed('ShowEnvironment', 'env')
+        self.assertNotIn('rebuilt', self.out)
+
+    def test_show_what_no_ironic_knows(self):
+        self.create()
+        self.cloud.baremetal = mock.Mock()
+        self.cloud.baremetal.get_endpoint.return_value = None
+        self.fail_with('ShowEnvironment', 'env', '--long',
+                       says='has no Ironic of its own')
+
     def test_enroll_into_a_file(self):
         self.create()
         target = os.path.join(self.folder, 'nodes.json')
