@@ -2,7 +2,6 @@
 """Describes servers as nodes of an Ironic, and enrolls them."""
 
 import collections
-import re
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import owned_resources
@@ -19,8 +18,6 @@ DRIVER = 'quintupleo'
 ENROLLED, COMPLETED, UNCHANGED = (
     'enrolled', 'completed', 'already enrolled')
 DEFAULT_ARCHITECTURE = 'x86_64'
-# What Ironic's API takes as the name of a node.
-_NODE_NAME = re.compile('[A-Za-z0-9._~-]+')
 # Names in Linux of the first disk of a bus.
 _FIRST_DISKS = {'virtio': '/dev/vda', 'scsi': '/dev/sda', 'sata': '/dev/sda',
                 'ide': '/dev/sda', 'usb': '/dev/sda', 'xen': '/dev/xvda'}
@@ -167,11 +164,7 @@ def describe_servers(host, references, cloud=None, resource_class=None,
 def _name_problems(found):
     for name, count in collections.Counter(
             server.name for server in found).items():
-        if not _NODE_NAME.fullmatch(name):
-            yield (f'Server name "{name}" cannot be the name of a node: use '
-                   'letters, digits, dots, dashes, underscores and tildes; '
-                   '"openstack server set --name" changes it')
-        elif count > 1:
+        if count > 1:
             yield (f'{count} of the servers are named "{name}", and the name '
                    'of a node is unique: change the names with "openstack '
                    'server set --name"')

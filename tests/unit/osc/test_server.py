@@ -194,10 +194,8 @@ class EnrollTestCase(EnrollServersTestCase):
     def test_names_of_nodes(self):
         twins = [self.add_server('twin', '52:54:00:00:00:02').id,
                  self.add_server('twin', '52:54:00:00:00:03').id]
-        self.add_server('a b', '52:54:00:00:00:04')
-        self.assert_refused(*twins, 'a b', says=(
-            '2 of the servers are named "twin"',
-            'Server name "a b" cannot be the name of a node'))
+        self.assert_refused(*twins, says=(
+            '2 of the servers are named "twin"',))
 
     def test_network_that_no_server_is_on(self):
         self.assert_refused(
