@@ -21,7 +21,6 @@ extensions = [
     'oslo_config.sphinxconfiggen',
     'sphinxcontrib.svgbob',
     'contract_tables',
-    'internal_info',
     'state_table',
 ]
 exclude_patterns = ['_build']
