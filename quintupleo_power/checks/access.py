@@ -24,9 +24,6 @@ _FEATURES = {
         'the step wipe_disk for servers that boot from a volume',
 }
 
-# keystoneauth renews a token so many seconds before its end.
-_SKEW = 30
-
 
 def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
     """Return the checks of the cloud's services."""
@@ -43,8 +40,6 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
         # Without any compute API there the region is a wrong one.
         results.Check(VOLUMES, lambda facts: project.has_volumes(),
                       _judge_volumes, (COMPUTE,)),
-        results.Check('clocks', lambda facts: facts[CREDENTIALS].clock,
-                      _judge_clocks, need),
     ]
 
 
@@ -95,21 +90,6 @@ def _judge_volumes(present):
     return results.passed(
         'answers' if present else 'none, and so there are no servers with '
         'volumes and no network-first servers')
-
-
-def _judge_clocks(skew):
-    if skew is None:
-        return results.warned(
-            'the tokens do not show the time', 'compare the clocks of both '
-            'sides, as tokens and lists of changes go by them')
-    if abs(skew) <= _SKEW:
-        return results.passed(f'agree within {max(1, round(abs(skew)))} s')
-    return results.warned(
-        f'the identity service is {abs(skew):.0f} s '
-        f'{"ahead" if skew > 0 else "behind"}: tokens are used when they have '
-        'run out',
-        'let NTP set the clock of this machine, and tell the operator of the '
-        'host cloud if it is theirs')
 
 
 def _judge_rescue(has_rescued):

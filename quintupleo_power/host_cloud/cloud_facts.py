@@ -20,8 +20,6 @@ class Token:
     """Whom the host cloud takes the user for, by names.
 
     :ivar project_id: UUID, None if the token is for no project.
-    :ivar clock: seconds that the identity service's clock is ahead of this
-        machine's, None if that is not known.
     """
 
     user: str | None
@@ -29,7 +27,6 @@ class Token:
     project: str | None
     roles: tuple[str, ...]
     by_application_credential: bool
-    clock: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +74,7 @@ class CloudInfo:
         try:
             return Token(found.username, found.project_id,
                          found.project_name, tuple(found.role_names or ()),
-                         _is_application_credential(found),
-                         self.compute.clock_ahead)
+                         _is_application_credential(found))
         except errors.UNEXPECTED_FORM as exc:
             # Properties of AccessInfo read the token when they are asked for.
             raise errors.MalformedAnswer(

@@ -45,7 +45,7 @@ class AccessTestCase(base.WholeCloudTestCase):
 
     def test_no_project(self):
         del self.auth['project_name']
-        token = cloud_facts.Token('operator', None, None, (), False, 0.0)
+        token = cloud_facts.Token('operator', None, None, (), False)
         with mock.patch.object(cloud_facts.CloudInfo, 'sign_in', autospec=True,
                                return_value=token):
             self.check('credentials', 'fail', 'signed in to no project',
@@ -94,8 +94,7 @@ class AccessTestCase(base.WholeCloudTestCase):
                 self.assert_row(name, 'fail', 'Nowhere region not found',
                                 'clouds.yaml')
                 del found[name]
-            for name in ('credentials', 'clocks'):
-                self.assertEqual('pass', found.pop(name))
+            self.assertEqual('pass', found.pop('credentials'))
             self.assertEqual({'skipped'}, set(found.values()), found)
 
     def test_too_many_requests(self):
@@ -113,19 +112,6 @@ class AccessTestCase(base.WholeCloudTestCase):
             self.check('quota: servers', 'warn', 'not reported')
         # The request was tried again for as long as is worth it.
         self.assertGreaterEqual(sum(clock.slept), 30)
-
-    def test_clocks(self):
-        self.host.clock_skew = 120
-        self.check('clocks', 'warn', '120 s ahead', 'NTP')
-        self.host.clock_skew = -600
-        self.check('clocks', 'warn', '600 s behind', 'NTP')
-
-    def test_clocks_that_nobody_tells(self):
-        token = cloud_facts.Token('operator', 'a' * 32, 'machines',
-                                  ('member',), False, None)
-        with mock.patch.object(cloud_facts.CloudInfo, 'sign_in', autospec=True,
-                               return_value=token):
-            self.check('clocks', 'warn', 'do not show the time', 'compare')
 
 
 class RescueTestCase(base.WholeCloudTestCase):
