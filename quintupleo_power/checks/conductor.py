@@ -7,12 +7,6 @@ from quintupleo_power.checks import results
 from quintupleo_power import conf as quintupleo_conf
 from quintupleo_power.environments import errors
 
-try:
-    from ironic.conf import conductor as ironic_conductor
-except ImportError:
-    # A client needs no Ironic.
-    ironic_conductor = None
-
 GROUP = quintupleo_conf.GROUP
 DRIVER = 'quintupleo'
 
@@ -25,11 +19,8 @@ _OPTIONAL = {
     'vendor': 'the console log and other vendor methods'}
 # Seconds that Nova waits by default for a guest to shut down.
 CLEAN_SHUTDOWN = 60
-# Those of [conductor] that are judged. Their defaults differ by release, as
-# 60 s and since Ironic 33.0 120 s from one power sync to the next.
-_TIMES = ('power_state_change_timeout', 'sync_power_state_interval')
-# Nova learns 15 s late that a guest has switched itself off, and Ironic
-# gives up after two thirds of its time.
+# Nova learns 15 s late that a guest has switched itself off, and Ironic gives
+# up after two thirds of its time.
 _SHORTEST_STATE_TIMEOUT = 30
 
 
@@ -41,8 +32,8 @@ def usual_files() -> list[str]:
 def load(files: list[str]) -> cfg.ConfigOpts:
     """Read a conductor's configuration, and make the driver's code use it.
 
-    Ironic itself need not be installed; where it is not, options of its own
-    that are not set are not judged. May raise EnvironmentsError.
+    Ironic itself need not be installed: options of its own that are not set
+    are not judged. May raise EnvironmentsError.
     """
     try:
         cfg.CONF([], default_config_files=files, default_config_dirs=[])
@@ -51,7 +42,8 @@ def load(files: list[str]) -> cfg.ConfigOpts:
             cfg.ListOpt('enabled_hardware_types'),
             *(cfg.ListOpt(_option(name))
               for name in (*_REQUIRED, *_OPTIONAL))])
-        conf.register_opts(_times(), group='conductor')
+        conf.register_opt(cfg.IntOpt('power_state_change_timeout'),
+                          group='conductor')
         conf.register_opts(quintupleo_conf.opts, group=GROUP)
         conf([], default_config_files=files, default_config_dirs=[])
         # oslo.config checks a value when it is read.
@@ -66,13 +58,6 @@ def load(files: list[str]) -> cfg.ConfigOpts:
 
 def _option(name):
     return f'enabled_{name}_interfaces'
-
-
-def _times():
-    """Return Ironic's own options, or ones without a default without it."""
-    if ironic_conductor is None:
-        return [cfg.IntOpt(name) for name in _TIMES]
-    return [opt for opt in ironic_conductor.opts if opt.name in _TIMES]
 
 
 def checks(conf: cfg.ConfigOpts) -> list[results.Check]:
@@ -113,21 +98,13 @@ def _judge_interfaces(conf):
 
 def _judge_times(conf):
     ours = conf[GROUP]
-    change_timeout, sync_interval = (conf.conductor[name] for name in _TIMES)
+    change_timeout = conf.conductor.power_state_change_timeout
     mistakes = []
     if ours.action_timeout <= CLEAN_SHUTDOWN:
         mistakes.append((
             f'[{GROUP}]action_timeout is {ours.action_timeout} s, and a '
             f'clean shutdown alone may take {CLEAN_SHUTDOWN} s',
             f'set [{GROUP}]action_timeout to 300'))
-    if sync_interval and 0 < sync_interval <= ours.server_list_max_age:
-        mistakes.append((
-            f'a list of servers may be {ours.server_list_max_age:g} seconds '
-            'old, which is no less than the time from one power sync to the '
-            f'next ({sync_interval} s): changes are seen '
-            'a pass late',
-            f'set [{GROUP}]server_list_max_age to less than '
-            '[conductor]sync_power_state_interval'))
     if change_timeout and change_timeout < _SHORTEST_STATE_TIMEOUT:
         mistakes.append((
             f'[conductor]power_state_change_timeout is {change_timeout} s, '
@@ -135,7 +112,5 @@ def _judge_times(conf):
             'itself off',
             'set [conductor]power_state_change_timeout to 60'))
     if not mistakes:
-        return results.passed(
-            f'action_timeout {ours.action_timeout} s, '
-            f'server_list_max_age {ours.server_list_max_age:g} s')
+        return results.passed(f'action_timeout {ours.action_timeout} s')
     return results.warned(*map('; '.join, zip(*mistakes, strict=True)))

@@ -4,7 +4,6 @@
 import os
 from unittest import mock
 
-from ironic.conf import conductor as ironic_conductor
 from keystoneauth1 import loading
 from oslo_config import cfg
 
@@ -89,30 +88,12 @@ class ConductorTestCase(base.CommandTestCase):
         for section, line, says, advises in (
                 ('quintupleo', 'action_timeout = 60', 'clean shutdown',
                  '[quintupleo]action_timeout'),
-                ('conductor', 'sync_power_state_interval = 20', 'a pass late',
-                 'server_list_max_age'),
                 ('conductor', 'power_state_change_timeout = 20', '15 s late',
                  'power_state_change_timeout')):
             with self.subTest(line):
                 self.conf = CONF
                 self.configure(section, line)
                 self.look('conductor: times', 'warn', says, advises)
-
-    def test_interval_that_is_not_set_is_that_of_this_ironic(self):
-        interval = next(opt.default for opt in ironic_conductor.opts
-                        if opt.name == 'sync_power_state_interval')
-        self.configure('quintupleo', f'server_list_max_age = {interval - 1}')
-        self.look('conductor: times', 'pass')
-        self.conf = CONF
-        self.configure('quintupleo', f'server_list_max_age = {interval}')
-        self.look('conductor: times', 'warn', f'({interval} s)')
-
-    def test_interval_that_is_not_set_without_ironic(self):
-        self.configure('quintupleo', 'server_list_max_age = 600')
-        with mock.patch.object(conductor, 'ironic_conductor', None):
-            self.look('conductor: times', 'pass')
-            self.configure('conductor', 'sync_power_state_interval = 300')
-            self.look('conductor: times', 'warn', '(300 s)')
 
     def test_power_sync_that_is_off(self):
         self.configure('conductor', 'sync_power_state_interval = 0')
