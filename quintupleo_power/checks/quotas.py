@@ -34,8 +34,9 @@ def checks(project: cloud_facts.CloudInfo,
     :param flavor: that of a server to be made.
     """
     if flavor:
-        yield results.Check(FLAVOR, lambda facts: flavors.find(
-            project.compute, flavor), judge_flavor, (access.COMPUTE,))
+        yield results.Check(
+            FLAVOR, lambda facts: connection.compute.find_flavor(
+                flavor, ignore_missing=False), judge_flavor, (access.COMPUTE,))
     usage = functools.cache(lambda: {
         **quota.read(connection, retry.Retrier(timeout=_TIMEOUT)),
         _IMAGES: project.image_usage() or (None, None)})

@@ -68,17 +68,5 @@ def read(compute: service.Service, flavor_id: str) -> Flavor:
         extra_specs = compute.get(f'{path}/os-extra_specs', 'extra_specs')
     except (errors.Forbidden, errors.NotFound):
         extra_specs = None
-    return Flavor.from_body(_body(body), extra_specs)
-
-
-def find(compute: service.Service, reference: str) -> Flavor:
-    """Return a flavor by its identifier or name; may raise NotFound."""
-    for body in compute.get('/flavors/detail', 'flavors', list):
-        if reference in (body.get('id'), body.get('name')):
-            return Flavor.from_body(_body(body))
-    raise errors.NotFound(
-        f"The host cloud has no flavor '{reference}' for this project")
-
-
-def _body(body):
-    return typed_json.Body(body, 'a flavor', 'Nova')
+    return Flavor.from_body(typed_json.Body(body, 'a flavor', 'Nova'),
+                            extra_specs)
