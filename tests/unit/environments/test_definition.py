@@ -217,14 +217,6 @@ class DefinitionTestCase(unittest.TestCase):
             'roles: {}', "networks.one.subnets[0].dns[0]: 'x' does not "
             'appear to be an IPv4 or IPv6 address')
 
-    def test_ipv6_mode(self):
-        self.assert_mistake(
-            'networks: {one: {subnets: [{cidr: 192.0.2.0/24, dhcp: true, '
-            'ipv6_mode: slaac}]}}\nroles: {}', 'is not an IPv6 network')
-        self.assert_mistake(
-            "networks: {one: {subnets: [{cidr: '2001:db8::/64', "
-            'ipv6_mode: slaac}]}}\nroles: {}', 'dhcp: false')
-
     def test_addresses_of_nics(self):
         text = (
             'networks: {{one: {{subnets: [{{cidr: 192.0.2.0/24}}]}}, two: {{}}'
