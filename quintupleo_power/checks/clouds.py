@@ -10,7 +10,6 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import cloud_facts
 from quintupleo_power.host_cloud import connection as host_connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import service
 
 
@@ -44,7 +43,7 @@ def of_conductor() -> Cloud | NoCloud:
     try:
         title, region = host_connection.access(host_connection.Credentials())
         connection = openstack.connection.Connection(config=region)
-        return Cloud(openstacksdk.drop_microversions(connection),
+        return Cloud(host_connection.drop_microversions(connection),
                      *host_connection.services(title, region))
     except (errors.HostCloudError, *env_errors.CLOUD_ERRORS) as exc:
         return NoCloud(exc)
@@ -57,7 +56,7 @@ def of_user(settings: openstack.config.OpenStackConfig,
         # The client's own connection exists only after authentication.
         connection = openstack.connection.Connection(config=settings.get_one(
             cloud=options.cloud, argparse=options))
-        return Cloud(connection, *openstacksdk.services(connection))
+        return Cloud(connection, *host_connection.of_sdk(connection))
     except env_errors.CLOUD_ERRORS as exc:
         return NoCloud(errors.CloudMisconfigured(
             f'No usable cloud is named: {env_errors.explain(exc)}'))

@@ -15,7 +15,6 @@ from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
 from quintupleo_power.environments import logs
-from quintupleo_power.environments import node_states
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -27,7 +26,7 @@ from quintupleo_power.environments import schema
 from quintupleo_power.environments import snapshots
 from quintupleo_power.environments import store
 from quintupleo_power.host_cloud import cloud
-from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import connection as host_connection
 from quintupleo_power.host_cloud import redaction
 
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
@@ -257,7 +256,7 @@ class Environments:
     def describe_servers(self, references, **options):
         """Return nodes for servers, as :func:`enrolment.describe_servers`."""
         described, warnings = enrolment.describe_servers(
-            cloud.HostCloud(*openstacksdk.services(self._connection)),
+            cloud.HostCloud(*host_connection.of_sdk(self._connection)),
             references, **options)
         for warning in warnings:
             self._progress.note(warning)
@@ -276,8 +275,8 @@ class Environments:
 
     @errors.translated('Ironic')
     def node_states(self, found, baremetal):
-        """Return :func:`node_states.read` for an :class:`Environment`."""
-        return node_states.read(
+        """Return :func:`enrolment.states` for an :class:`Environment`."""
+        return enrolment.states(
             [each.body for each in found.all(plan.SERVER)], baremetal,
             self._retrier)
 
@@ -295,7 +294,7 @@ class Environments:
     def snapshots(self):
         """The :class:`snapshots.EnvironmentSnapshots` of the project."""
         return snapshots.EnvironmentSnapshots(
-            cloud.HostCloud(*openstacksdk.services(self._connection)),
+            cloud.HostCloud(*host_connection.of_sdk(self._connection)),
             self._progress, self._snapshot_timeout)
 
     def _require_complete(self, name):

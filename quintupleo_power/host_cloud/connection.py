@@ -10,6 +10,7 @@ from keystoneauth1.identity import v3
 from keystoneauth1 import loading
 from keystoneauth1 import session as ks_session
 from openstack.config import cloud_region
+from openstack import connection as sdk_connection
 import requests
 
 from quintupleo_power.conf import CONF
@@ -108,6 +109,27 @@ def services(title: str, region: cloud_region.CloudRegion) -> Services:
     return Services(
         make('compute', '2.1', NEWEST_COMPUTE_MICROVERSION),
         make('image', '2'), make('block-storage', '3'), make('network', '2'))
+
+
+def of_sdk(connection: sdk_connection.Connection) -> Services:
+    """Return the services of a cloud that openstacksdk has entered."""
+    answers.check(connection.session)
+    return services('The host cloud', connection.config)
+
+
+def drop_microversions(connection: sdk_connection.Connection
+                       ) -> sdk_connection.Connection:
+    """Return a connection that uses the microversions each request needs.
+
+    What the user has set in clouds.yaml or OS_COMPUTE_API_VERSION is for
+    other commands: half of an environment would be made with it.
+    """
+    settings = connection.config.config
+    for name in list(settings):
+        if name.endswith('_default_microversion') or (
+                name.endswith('_api_version') and '.' in str(settings[name])):
+            del settings[name]
+    return connection
 
 
 def _check_auth_url(title: str, session: ks_session.Session) -> None:

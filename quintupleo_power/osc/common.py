@@ -19,14 +19,14 @@ from quintupleo_power.environments import progress
 from quintupleo_power.environments import retry
 from quintupleo_power.environments import schema
 from quintupleo_power.host_cloud import answers
-from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import connection as host_connection
 
 
 def connection(app):
     """Return the client's connection to the cloud."""
     found = app.client_manager.sdk_connection
     answers.check(found.session)
-    return openstacksdk.drop_microversions(found)
+    return host_connection.drop_microversions(found)
 
 
 @contextlib.contextmanager
@@ -182,7 +182,7 @@ def baremetal(app, parsed_args):
             endpoint=parsed_args.os_baremetal_endpoint).baremetal
     if parsed_args.os_baremetal_cloud:
         with errors.translated('--os-baremetal-cloud'):
-            return openstacksdk.drop_microversions(openstack.connect(
+            return host_connection.drop_microversions(openstack.connect(
                 cloud=parsed_args.os_baremetal_cloud)).baremetal
     cloud = connection(app)
     with contextlib.suppress(*errors.CLOUD_ERRORS):

@@ -153,7 +153,7 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
         if parsed_args.clouds_yaml:
             clouds_yaml.write(parsed_args.clouds_yaml, name,
                               environments.access(found))
-        return zip(*_values(found).items())
+        return zip(*_values(found).items(), strict=True)
 
 
 def _preview_columns(name, wanted, costs):
@@ -213,7 +213,7 @@ class ShowEnvironment(common.OfEnvironment, command.ShowOne):
                     found, common.baremetal(self.app, parsed_args)),
                 '{name}: {power_state}, boot device {boot_device}, health '
                 '{health}, problem {problem}')
-        return zip(*values.items())
+        return zip(*values.items(), strict=True)
 
 
 class DeleteEnvironment(common.EnvironmentsCommand):
@@ -291,7 +291,7 @@ class ScaleEnvironment(common.OfEnvironment, command.ShowOne):
     def act(self, parsed_args, environments):
         found = environments.scale(parsed_args.name, parsed_args.role,
                                    parsed_args.count, parsed_args.wait)
-        return zip(*_values(found).items())
+        return zip(*_values(found).items(), strict=True)
 
 
 class EnrollEnvironment(common.OfEnvironment, command.Lister):

@@ -61,7 +61,7 @@ class NoImages:
 class FakeConnection:
     """An openstacksdk ``Connection``.
 
-    :ivar services: what host_cloud.openstacksdk.services is to return for it.
+    :ivar services: what host_cloud.connection.of_sdk is to return for it.
     :ivar things: dict of what there is by UUID.
     :ivar changes: how many requests have changed something.
     :ivar faults: dict of (before, exception) by the number of the change.

@@ -20,7 +20,7 @@ from quintupleo_power.environments import plan
 from quintupleo_power.environments import progress
 from quintupleo_power.environments import retry
 from quintupleo_power.environments import task_graph
-from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import connection as host_connection
 from tests.unit.environments import fake_connection
 
 FILE = '''
@@ -80,7 +80,7 @@ class EnvironmentTestCase(unittest.TestCase):
         for module, name, value in (
                 (retry, 'INTERVAL', 0),
                 (retry, '_BACKOFF', lambda retry_state: 0),
-                (openstacksdk, 'services',
+                (host_connection, 'of_sdk',
                  lambda connection: connection.services)):
             patch = mock.patch.object(module, name, value)
             patch.start()

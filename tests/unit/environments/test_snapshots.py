@@ -13,7 +13,7 @@ from keystoneauth1 import session
 
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import task_graph
-from quintupleo_power.host_cloud import openstacksdk
+from quintupleo_power.host_cloud import connection as host_connection
 from quintupleo_power.host_cloud import server_requests
 from quintupleo_power.host_cloud import snapshots
 from tests.unit import host_cloud_fixture
@@ -28,7 +28,7 @@ MODULES = ('quintupleo_power.host_cloud.server_requests',
            'quintupleo_power.environments.snapshots')
 
 # Without the stand-in of test_environment.
-SERVICES = openstacksdk.services
+SERVICES = host_connection.of_sdk
 
 
 class SnapshotsTestCase(base.CommandTestCase):

@@ -16,7 +16,6 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import instance_actions
-from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import service_urls
@@ -88,7 +87,7 @@ class SharedCloudTestCase(base.DriverTestCase):
             entered.image.images(name='quintupleo-rescue-bios'))).id)
         self.assertEqual(
             other,
-            openstacksdk.services(entered).compute._rest.endpoint_override)
+            connection.of_sdk(entered).compute._rest.endpoint_override)
 
     def test_error_that_says_nothing_is_told_by_its_status(self):
         for body in ({'computeFault': {}}, {'error': 'none'}, {}):

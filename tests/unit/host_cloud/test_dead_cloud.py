@@ -18,7 +18,6 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import transport
 from tests.unit import base
 from tests.unit import host_cloud_fixture
@@ -209,7 +208,7 @@ class ProfileTestCase(base.DriverTestCase):
         region = config.OpenStackConfig(
             config_files=[path], load_envvars=False).get_one('mine')
         self.assertEqual('2.47', region.get_default_microversion('compute'))
-        openstacksdk.drop_microversions(mock.Mock(config=region))
+        connection.drop_microversions(mock.Mock(config=region))
         self.assertIsNone(region.get_default_microversion('compute'))
         self.assertEqual('2', region.get_api_version('image'))
         self.assertNotIn('volume_api_version', region.config)
