@@ -5,6 +5,7 @@ A guest waits for half of its life, for timers and for what Nova notices late,
 and keeps a core busy for the other half.
 """
 
+import collections
 import concurrent.futures
 import hashlib
 import threading
@@ -71,7 +72,7 @@ class Lives:
 
     def __init__(self, lab):
         self._lab = lab
-        self._ends = {}
+        self._ends = collections.defaultdict(collections.deque)
         self._slots = threading.Semaphore(AT_ONCE)
 
     def begin(self, name, steps):
@@ -80,22 +81,23 @@ class Lives:
         :param name: name of the machine.
         :param steps: see :func:`parameters`.
         """
-        for step in steps:
-            self._ends[name, step] = concurrent.futures.Future()
+        ends = [concurrent.futures.Future() for _ in steps]
+        # A step may come more than once.
+        for step, end in zip(steps, ends, strict=True):
+            self._ends[name, step].append(end)
         # A life that a failed test no longer waits for ends with pytest.
-        threading.Thread(target=self._live, args=(name, steps),
+        threading.Thread(target=self._live, args=(name, steps, ends),
                          name=name, daemon=True).start()
 
     def went_well(self, name, step):
-        """Wait for a step's end and raise what it raised."""
-        self._ends[name, step].result()
+        """Wait for a step's next end and raise what it raised."""
+        self._ends[name, step].popleft().result()
 
-    def _live(self, name, steps):
+    def _live(self, name, steps, ends):
         with self._slots:
             shown = progress.Progress(name)
             failed = None
-            for step in steps:
-                end = self._ends[name, step]
+            for step, end in zip(steps, ends, strict=True):
                 if failed:
                     end.set_exception(AssertionError(
                         f'{name} did not get there: {failed} failed'))
