@@ -23,6 +23,7 @@ extensions = [
     'contract_tables',
     'internal_info',
     'state_table',
+    'table_boxes',
 ]
 exclude_patterns = ['_build']
 if (REPOSITORY / '.git').exists():
@@ -44,6 +45,8 @@ project = 'quintupleo_power'
 # Quotes and ellipses, but no dashes: help texts name options.
 smartquotes_action = 'qe'
 copyright = 'quintupleo_power developers'
+html_static_path = ['_static']
+html_css_files = ['tables.css']
 html_theme = 'openstackdocs'
 html_theme_options = {'sidebar_search': True}
 openstackdocs_auto_name = False
