@@ -20,14 +20,17 @@ extensions = [
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
     'sphinxcontrib.svgbob',
+    'command_reference',
     'contract_tables',
     'internal_info',
+    'messages',
+    'option_links',
     'state_table',
     'table_boxes',
 ]
 exclude_patterns = ['_build']
 if (REPOSITORY / '.git').exists():
-    extensions.append('reno.sphinxext')
+    extensions += ['reno.sphinxext', 'notes']
 else:
     # An sdist has no history to tell which release a note belongs to.
     exclude_patterns.append('release-notes.rst')
