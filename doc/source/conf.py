@@ -53,4 +53,6 @@ html_css_files = ['tables.css']
 html_theme = 'openstackdocs'
 html_theme_options = {'sidebar_search': True}
 openstackdocs_auto_name = False
-openstackdocs_bug_tracker = ''
+# Where the source and the bugs are: each page leads there.
+openstackdocs_repo_name = 'openstack/quintupleo-power'
+openstackdocs_bug_project = 'quintupleo-power'
