@@ -18,6 +18,8 @@ from quintupleo_power import conf
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob('*.rst'),
                 *(REPOSITORY / 'doc' / 'source').rglob('*.rst')])
+REPOSITORY_URL = 'https://opendev.org/openstack/quintupleo-power'
+BUGS_URL = 'https://bugs.launchpad.net/quintupleo-power'
 TROUBLESHOOTING = REPOSITORY / 'doc/source/user/troubleshooting.rst'
 PYTHON = sorted((REPOSITORY / 'quintupleo_power').rglob('*.py'))
 SHELL = [REPOSITORY / 'devstack' / 'lib' / 'quintupleo']
@@ -231,3 +233,9 @@ def test_nothing_stands_before_a_directive(page):
     assert not [line for line in page.read_text().splitlines()
                 if re.search(r'(^|[^`])\.\. [\w-]+::', line)
                 and not re.match(r'[ *#-]*\.\. ', line)]
+
+
+@pytest.mark.parametrize(('url', 'page'), _named(
+    r'(https?://[\w./-]*quintupleo-power[\w/-]*)'))
+def test_addresses_of_the_repository_and_of_its_bugs_are_one_each(url, page):
+    assert url in (REPOSITORY_URL, BUGS_URL)
