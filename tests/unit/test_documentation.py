@@ -12,12 +12,15 @@ import pathlib
 import re
 
 import pytest
+import yaml
 
 from quintupleo_power import conf
+from quintupleo_power.environments import definition
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob('*.rst'),
                 *(REPOSITORY / 'doc' / 'source').rglob('*.rst')])
+EXAMPLES = REPOSITORY / 'doc/source/install/examples'
 REPOSITORY_URL = 'https://opendev.org/openstack/quintupleo-power'
 BUGS_URL = 'https://bugs.launchpad.net/quintupleo-power'
 TROUBLESHOOTING = REPOSITORY / 'doc/source/user/troubleshooting.rst'
@@ -239,3 +242,28 @@ def test_nothing_stands_before_a_directive(page):
     r'(https?://[\w./-]*quintupleo-power[\w/-]*)'))
 def test_addresses_of_the_repository_and_of_its_bugs_are_one_each(url, page):
     assert url in (REPOSITORY_URL, BUGS_URL)
+
+
+@pytest.mark.parametrize('path', sorted(EXAMPLES.glob('*.conf')),
+                         ids=lambda path: path.name)
+def test_option_of_an_example_exists(path):
+    parser = configparser.ConfigParser(default_section='none')
+    parser.read(path)
+
+    assert {*parser[conf.GROUP]} <= {
+        opt.dest for opt in conf.list_opts()[0][1]}
+
+
+@pytest.mark.parametrize('path', [
+    *sorted(EXAMPLES.glob('*.yaml')),
+    REPOSITORY / 'doc/source/user/examples/lab.yaml'],
+    ids=lambda path: path.name)
+def test_example_of_an_environment_is_read(path):
+    assert definition.load(path).roles
+
+
+def test_machines_of_the_standalone_page_are_behind_the_router_of_ironic():
+    content = yaml.safe_load((EXAMPLES / 'environment.yaml').read_text())
+
+    assert 'existing' in content['networks']['machines']
+    assert 'routers' not in content
