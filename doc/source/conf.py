@@ -25,6 +25,7 @@ extensions = [
     'internal_info',
     'messages',
     'option_links',
+    'reading_paths',
     'state_table',
     'table_boxes',
 ]

@@ -238,6 +238,23 @@ def test_nothing_stands_before_a_directive(page):
                 and not re.match(r'[ *#-]*\.\. ', line)]
 
 
+def _reading_paths():
+    tree = ast.parse((REPOSITORY / 'doc/source/_exts/reading_paths.py'
+                      ).read_text())
+    values = {node.targets[0].id: ast.literal_eval(node.value)
+              for node in tree.body if isinstance(node, ast.Assign)}
+    return values['PATHS'], values['MOST_PAGES']
+
+
+def test_goal_of_the_first_page_is_a_few_pages_away():
+    paths, most = _reading_paths()
+
+    for goal, _words, pages in paths:
+        assert 1 <= len(pages) <= most, goal
+        assert [page for page in pages if not (
+            REPOSITORY / 'doc/source' / f'{page}.rst').exists()] == [], goal
+
+
 @pytest.mark.parametrize(('url', 'page'), _named(
     r'(https?://[\w./-]*quintupleo-power[\w/-]*)'))
 def test_addresses_of_the_repository_and_of_its_bugs_are_one_each(url, page):
