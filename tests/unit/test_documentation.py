@@ -284,3 +284,14 @@ def test_machines_of_the_standalone_page_are_behind_the_router_of_ironic():
 
     assert 'existing' in content['networks']['machines']
     assert 'routers' not in content
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_row_of_a_simple_table_has_all_its_cells(page):
+    # A cell that goes on in the first column begins a row of its own.
+    tables = re.findall(r'^(=+(?: +=+)+)\n(?:.+\n)+?\1\n((?:.+\n)+?)\1$',
+                        page.read_text(), re.MULTILINE)
+    for rule, rows in tables:
+        second = re.match('=+ +', rule).end()
+        assert not [row for row in rows.splitlines()
+                    if row.strip() and not row[second:].strip()]
