@@ -81,7 +81,7 @@ class NextPages(transforms.SphinxTransform):
                 '', refdomain='std', reftype='doc', reftarget=f'/{page}',
                 refexplicit=False, refwarn=True, refdoc=self.env.docname)
             link += nodes.inline('', page, classes=['xref', 'doc'])
-            box += nodes.paragraph('', '', nodes.Text(f'{words}: '), link)
+            box += nodes.paragraph('', '', nodes.Text(f'{words[0].upper()}{words[1:]}: '), link)
         sections[0] += box
 
 
