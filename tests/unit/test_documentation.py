@@ -7,9 +7,12 @@ Only the source is read, so that a name that is gone from it fails here.
 import ast
 import configparser
 import functools
+import importlib
 import json
 import pathlib
 import re
+import shlex
+from unittest import mock
 
 import pytest
 import yaml
@@ -143,11 +146,25 @@ def _named(expression):
 
 
 def _commands():
+    """Return {command: where its class is}."""
     parser = configparser.ConfigParser(delimiters='=')
     parser.read(REPOSITORY / 'setup.cfg')
-    return [line.partition('=')[0].strip().replace('_', ' ') for line in
-            parser['entry_points']['openstack.quintupleo.v1'].split('\n')
-            if line]
+    lines = [line.partition('=') for line in
+             parser['entry_points']['openstack.quintupleo.v1'].split('\n')
+             if line]
+    return {name.strip().replace('_', ' '): place.strip()
+            for name, _sign, place in lines}
+
+
+def _lines():
+    """Return lines of the pages' consoles that run a command of ours."""
+    found = set()
+    for path in PAGES:
+        text = re.sub(r'\\\n\s*', '', path.read_text())
+        found |= {(line, path.name) for line in re.findall(
+            r'^ +[$#] openstack (?:--os-cloud \w+ )?(quintupleo .*)$', text,
+            re.MULTILINE) if '--help' not in line}
+    return sorted(found)
 
 
 @pytest.mark.parametrize(('words', 'page'), _named(
@@ -159,6 +176,18 @@ def test_a_command_of_a_page_exists(words, page):
     assert any(f'{words} '.startswith(f'{command} ')
                or f'{command} '.startswith(f'{words} ')
                for command in _commands())
+
+
+@pytest.mark.parametrize(('line', 'page'), _lines())
+def test_options_and_arguments_of_a_command_exist(line, page):
+    words = shlex.split(line.partition(' > ')[0])
+    command = max((command for command in _commands() if words[
+        :len(command.split())] == command.split()), key=len)
+    module, _colon, name = _commands()[command].partition(':')
+    parser = getattr(importlib.import_module(module), name)(
+        mock.Mock(), None).get_parser(command)
+
+    parser.parse_args(words[len(command.split()):])
 
 
 @pytest.mark.parametrize(('name', 'page'),
