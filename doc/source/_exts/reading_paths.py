@@ -81,7 +81,8 @@ class NextPages(transforms.SphinxTransform):
                 '', refdomain='std', reftype='doc', reftarget=f'/{page}',
                 refexplicit=False, refwarn=True, refdoc=self.env.docname)
             link += nodes.inline('', page, classes=['xref', 'doc'])
-            box += nodes.paragraph('', '', nodes.Text(f'{words[0].upper()}{words[1:]}: '), link)
+            text = nodes.Text(f'{words[0].upper()}{words[1:]}: ')
+            box += nodes.paragraph('', '', text, link)
         sections[0] += box
 
 
