@@ -2,7 +2,8 @@
 """Each message that is quoted has an address of its own.
 
 A message is a literal block of class "message". Its anchor is made of its
-first words: "#message-no-host-cloud-is-named-set".
+first words: "#message-no-host-cloud-is-named-set". Pages link to it by the
+role ref, as to a label.
 """
 
 import re
@@ -35,12 +36,14 @@ class Messages(transforms.SphinxTransform):
 
     def apply(self, **_):
         """Change the document."""
+        labels = self.env.domains['std'].anonlabels
         for block in list(self.document.findall(nodes.literal_block)):
             if 'message' not in block['classes']:
                 continue
             name = anchor(block.astext(), self.document.ids)
             box = nodes.container(ids=[name], classes=['message'])
             self.document.ids[name] = box
+            labels[name] = self.env.docname, name
             block.replace_self(box)
             box += block
             link = nodes.reference('', '¶', refid=name,
