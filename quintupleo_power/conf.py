@@ -56,9 +56,9 @@ opts = [
         default=300, min=1,
         help='Time in seconds for a power request without a timeout of its '
              'own to end in the host cloud, with all of its Nova actions. '
-             'With os_shutdown_timeout 60 of its image, the default of Nova, '
-             'a server takes that long for each stop or rescue of a guest '
-             'that ignores ACPI.'),
+             'With the default of Nova, os_shutdown_timeout 60 of the image, '
+             'each stop or rescue of a guest that ignores ACPI takes that '
+             'long.'),
     cfg.IntOpt(
         'image_timeout',
         default=1800, min=1,

@@ -45,6 +45,8 @@ autoprogram_cliff_ignored = [
 config_generator_config_file = '../../tools/quintupleo-config-generator.conf'
 sample_config_basename = '_static/quintupleo'
 master_doc = 'index'
+# A reference to a page, a label or an option that does not exist is an error.
+nitpicky = True
 project = 'quintupleo_power'
 # Quotes and ellipses, but no dashes: help texts name options.
 smartquotes_action = 'qe'
