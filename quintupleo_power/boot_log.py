@@ -66,6 +66,8 @@ def before_power_request(task, power_state):
         not saved, which the request does.
     :param power_state: what is asked for, of :mod:`ironic.common.states`.
     """
+    if CONF.agent.deploy_logs_collect == 'never':
+        return
     node, mark = task.node, _moment(task.node)
     kept = node.driver_internal_info.get(KEY)
     if node.provision_state in FAILED:
@@ -122,8 +124,6 @@ def _moment(node):
 
 def _hold(node):
     """Read the console log of a node before it may be lost."""
-    if CONF.agent.deploy_logs_collect == 'never':
-        return
     try:
         _held.put(node.uuid, _read(node))
     except Exception as exc:  # noqa: BLE001 a request must not fail by it
@@ -134,8 +134,6 @@ def _hold(node):
 
 def _keep(node, activity):
     """Store a node's console log, if it has one; return if that is done."""
-    if CONF.agent.deploy_logs_collect == 'never':
-        return True
     try:
         packed = _held.get(node.uuid) or _read(node)
         if not packed:

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one release of Ironic needs and another does not."""
 
-from collections import abc
-import inspect
-
 from ironic.common import context as ironic_context
 from ironic.common import exception
 from ironic.common import images
@@ -26,7 +23,7 @@ try:
     from ironic.common import metrics_utils
 except ImportError:
     # Before Ironic 28.0.
-    from ironic_lib import metrics_utils
+    from ironic_lib import metrics_utils  # noqa: F401
 
 try:
     from ironic.common import health_states
@@ -48,21 +45,6 @@ except ImportError:
 
 # The classes of deploy interface noop, which came with Ironic 33.0.
 NO_DEPLOY = tuple(filter(None, [getattr(noop, 'NoDeploy', None)]))
-
-
-def timed(name: str) -> abc.Callable[[type], type]:
-    """Return a decorator of classes whose methods Ironic's metrics time.
-
-    :param name: the interface's, in the names of the metrics.
-    """
-    def decorate(cls):
-        metrics = metrics_utils.get_metrics_logger(cls.__module__)
-        for key, method in list(vars(cls).items()):
-            if inspect.isfunction(method) and not key.startswith('__'):
-                setattr(cls, key, metrics.timer(f'{name}.{key}')(method))
-        return cls
-
-    return decorate
 
 
 def previous_provision_state(task: task_manager.TaskManager) -> str | None:

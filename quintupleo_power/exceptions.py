@@ -22,9 +22,6 @@ from quintupleo_power import transitions
 # to Ironic's API waits for them, and gives up after a minute or two.
 VALIDATION_TIME = 20.0
 
-# Errors about an image name the setting themselves.
-_OF_THE_SERVER = (errors.NotFound, errors.NotUnique)
-
 
 @contextlib.contextmanager
 def host_cloud(node, validating=False):
@@ -32,8 +29,7 @@ def host_cloud(node, validating=False):
 
     :param node: an Ironic node.
     :param validating: see :func:`translated`.
-    :returns: (the node's :class:`driver_info.DriverInfo`, its
-        :class:`host_cloud.cloud.HostCloud`), as a context.
+    :returns: its :class:`host_cloud.cloud.HostCloud`, as a context.
     :raises: MissingParameterValue or InvalidParameterValue if a setting is
         missing or wrong, or what :func:`translated` raises.
     """
@@ -45,7 +41,7 @@ def host_cloud(node, validating=False):
         # one node after the other (``_power_failure_recovery``).
         if not validating or node.fault == faults.POWER_FAILURE:
             cloud.require_answering(info.credentials)
-        yield info, cloud.get(info.credentials)
+        yield cloud.get(info.credentials)
 
 
 @contextlib.contextmanager
@@ -70,8 +66,6 @@ def translated(info, validating=False):
         if isinstance(exc, errors.PASSING):
             message += ' (may pass: try again later)'
         if validating:
-            if isinstance(exc, _OF_THE_SERVER):
-                message += ' (see driver_info/quintupleo_server)'
             raise exception.InvalidParameterValue(message) from None
         # What led here stays behind: keystoneauth's frames hold passwords.
         raise exception.DriverOperationError(message) from None

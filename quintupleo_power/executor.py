@@ -43,9 +43,9 @@ def run(node: objects.Node, request: transitions.Request,
     :param node: the node, locked; is saved before each action.
     :param timeout: seconds that it may take; None for
         [quintupleo]action_timeout.
-    :param body: function of (node, info, host, server) that returns the body
-        of a rebuild or a snapshot, see
-        :meth:`host_cloud.actions.Actions.send`; it may refuse the server.
+    :param body: function of (host, server) that returns the body of a
+        rebuild or a snapshot, see :meth:`host_cloud.actions.Actions.send`;
+        it may refuse the server.
     :returns: the server after the last action, None if there was nothing to
         do.
     :raises: MissingParameterValue if a required setting is missing.
@@ -101,7 +101,7 @@ class _Execution:
 
     def _read(self):
         """Return the server when nothing is under way on it."""
-        server = server_access.get(self._node, self._info, self._host)
+        server = server_access.get(self._node, self._host)
         pending_request.set_server(self._node, server)
         if server.state.task_state:
             self._save()
@@ -134,11 +134,11 @@ class _Execution:
 
     def _body_of(self, action, server):
         if action is transitions.Action.RESCUE:
-            return rescue_image.find(self._node, self._info, self._host,
-                                      server, self._device)
+            return rescue_image.find(self._node, self._host, server,
+                                      self._device)
         if action in (transitions.Action.REBUILD,
                       transitions.Action.SNAPSHOT):
-            return self._body(self._node, self._info, self._host, server)
+            return self._body(self._host, server)
         return None
 
     def _act(self, server, action, body):
@@ -162,18 +162,10 @@ class _Execution:
             self._require_another_state(server, exc)
             raise
         except errors.BadRequest as exc:
-            if body is not None and self._is_outdated(action, body, server):
+            # An image that it names may have been replaced since.
+            if body is not None and self._body_of(action, server) != body:
                 raise errors.Conflict(str(exc))
             raise
-
-    def _is_outdated(self, action, body, server):
-        """Return whether a body names an image that was replaced since."""
-        if action is transitions.Action.RESCUE:
-            _, reference = rescue_image.setting(
-                'rescue_image', self._node, self._info, self._host, server)
-            # The name in it may be another image's by now.
-            self._host.images.forget_rescue_image(reference)
-        return self._body_of(action, server) != body
 
     def _require_another_state(self, server, conflict):
         """Raise where Nova would refuse the same action once more.

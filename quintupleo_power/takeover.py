@@ -11,7 +11,6 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power.conf import CONF
-from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.node import boot_device
 from quintupleo_power.node import pending_request
@@ -95,9 +94,8 @@ def _read(node, request):
         that boot, oldest first).
     """
     deadline = time.monotonic() + CONF.quintupleo.action_timeout
-    with exceptions.host_cloud(node) as (info, host):
-        server = host.actions.settle(server_access.get(node, info, host),
-                                     deadline)
+    with server_access.use(node) as (host, server):
+        server = host.actions.settle(server, deadline)
         updated = request.get('server_updated')
         rows = (instance_actions.since(host.compute, server.id, updated,
                                        server.updated != updated)
@@ -120,8 +118,7 @@ def _finish(task, request, server, sent):
     _report(node, f'{title} was interrupted; conductor {CONF.host} finishes '
                   'it')
     try:
-        with pending_request.being_finished(node):
-            conductor_utils.node_power_action(task, power_state)
+        conductor_utils.node_power_action(task, power_state)
     except exception.IronicException as exc:
         # Ironic has recorded it with the node.
         LOG.error('%(request)s was interrupted and could not be finished: '
@@ -142,12 +139,10 @@ def _has_booted(server, request, sent):
     if not sent or sent[-1].get('message'):
         return False
     # Another release of the driver may know devices that this one does not.
-    by_rescue = {device.value: device.by_rescue
-                 for device in transitions.Device}
+    by_rescue = request['boot_device'] != transitions.Device.DISK.value
     return bool(transitions.is_on(server.state)) and (
         server.network_first
-        or by_rescue.get(request['boot_device'])
-        is transitions.device_in_use(server.state).by_rescue)
+        or by_rescue is transitions.device_in_use(server.state).by_rescue)
 
 
 def _give_up(task, request, reason, server=None):

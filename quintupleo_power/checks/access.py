@@ -40,11 +40,11 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
             '/images', 'images', list, limit=1), _judge_reached, need),
         results.Check(NETWORKS, lambda facts: project.extensions(),
                       _judge_reached, need),
+        # Without any compute API there the region is a wrong one.
         results.Check(VOLUMES, lambda facts: project.has_volumes(),
-                      _judge_volumes, need),
-        results.Check('clocks', lambda facts: {
-            'the identity service': facts[CREDENTIALS].clock,
-            'Nova': project.clock()}, _judge_clocks, (COMPUTE,)),
+                      _judge_volumes, (COMPUTE,)),
+        results.Check('clocks', lambda facts: facts[CREDENTIALS].clock,
+                      _judge_clocks, need),
     ]
 
 
@@ -97,21 +97,17 @@ def _judge_volumes(present):
         'volumes and no network-first servers')
 
 
-def _judge_clocks(skews):
-    # Seconds that each service is ahead, None where it does not say.
-    reported = [(skew, whose) for whose, skew in skews.items()
-                if skew is not None]
-    if not reported:
+def _judge_clocks(skew):
+    if skew is None:
         return results.warned(
-            'the services do not report the time', 'compare the clocks of '
-            'both sides, as tokens and lists of changes go by them')
-    skew, whose = max(reported, key=lambda each: abs(each[0]))
+            'the tokens do not show the time', 'compare the clocks of both '
+            'sides, as tokens and lists of changes go by them')
     if abs(skew) <= _SKEW:
-        # Dates are of whole seconds.
         return results.passed(f'agree within {max(1, round(abs(skew)))} s')
     return results.warned(
-        f'{whose} is {abs(skew):.0f} s {"ahead" if skew > 0 else "behind"}: '
-        'tokens are used when they have run out',
+        f'the identity service is {abs(skew):.0f} s '
+        f'{"ahead" if skew > 0 else "behind"}: tokens are used when they have '
+        'run out',
         'let NTP set the clock of this machine, and tell the operator of the '
         'host cloud if it is theirs')
 

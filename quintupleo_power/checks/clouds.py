@@ -42,9 +42,10 @@ class NoCloud:
 def of_conductor() -> Cloud | NoCloud:
     """Return the cloud of section [quintupleo]."""
     try:
-        entered = host_connection.access(host_connection.Credentials())
-        return Cloud(openstacksdk.connect(entered),
-                     *host_connection.services(entered))
+        title, region = host_connection.access(host_connection.Credentials())
+        connection = openstack.connection.Connection(config=region)
+        return Cloud(openstacksdk.drop_microversions(connection),
+                     *host_connection.services(title, region))
     except (errors.HostCloudError, *env_errors.CLOUD_ERRORS) as exc:
         return NoCloud(exc)
 

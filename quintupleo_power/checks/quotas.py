@@ -15,7 +15,10 @@ from quintupleo_power.host_cloud import flavors
 
 FLAVOR = 'flavor'
 _IMAGES = 'images'
-_WANTED = ('servers', 'vcpus', 'ram (MiB)', 'ports', 'networks', _IMAGES)
+# What is read, by the check without which it makes no sense.
+_WANTED = {access.COMPUTE: ('servers', 'vcpus', 'ram (MiB)'),
+           access.NETWORKS: ('ports', 'networks'),
+           access.IMAGES: (_IMAGES,)}
 
 # Seconds for which a request that reads a quota is tried again.
 _TIMEOUT = 10
@@ -33,7 +36,6 @@ def checks(project: cloud_facts.CloudInfo,
     if flavor:
         yield results.Check(FLAVOR, lambda facts: flavors.find(
             project.compute, flavor), judge_flavor, (access.COMPUTE,))
-    needs = (access.CREDENTIALS, *([FLAVOR] if flavor else ()))
     usage = functools.cache(lambda: {
         **quota.read(connection, retry.Retrier(timeout=_TIMEOUT)),
         _IMAGES: project.image_usage() or (None, None)})
@@ -44,9 +46,11 @@ def checks(project: cloud_facts.CloudInfo,
         cost, = quota.compare({what: (needed or {}).get(what, 1)}, usage())
         return _judge_quota(cost, is_wanted=bool(flavor))
 
-    for what in _WANTED:
-        yield results.Check(f'quota: {what}',
-                            functools.partial(judge, what=what), needs=needs)
+    for api, quotas in _WANTED.items():
+        for what in quotas:
+            yield results.Check(
+                f'quota: {what}', functools.partial(judge, what=what),
+                needs=(api, *([FLAVOR] if flavor else ())))
 
 
 def judge_flavor(flavor: flavors.Flavor) -> results.Verdict:

@@ -72,7 +72,7 @@ def _judge_network_boot(host, server):
     if obstacle:
         return results.failed(*map(str.strip, obstacle.split(':', 1)))
     boot_mode = host.capabilities.boot_mode(server)
-    image = host.images.find_rescue_image(CONF.quintupleo[
+    image = host_images.find_rescue(host.image, CONF.quintupleo[
         f'rescue_image_{boot_mode or host_images.BIOS}'])
     if boot_mode is None:
         return results.warned(

@@ -50,8 +50,7 @@ class Trial:
         self._flavor = flavor
         self._shown = shown
         self._timeout = timeout
-        self._operations = server_requests.Operations(target.host.compute,
-                                                      timeout)
+        self._operations = server_requests.Operations(target.host, timeout)
         self._may_be_there = False
         self._advice = f'run "openstack quintupleo environment delete {name}"'
 

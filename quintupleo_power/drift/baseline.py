@@ -19,6 +19,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.node import internal_info
 from quintupleo_power.node import server_access
 from quintupleo_power import transitions
@@ -40,10 +41,9 @@ _MAX_AGE = 86400.0
 # The sentence that this conductor has reported last, by node.
 _reported = cache.Cache(_MAX_AGE)
 
-# What does not change any more: by launch of a server, Nova's record of
-# actions, and the snapshot that the server was restored from, '' for none.
+# Nova's record of actions, which does not change any more, by launch of a
+# server.
 _actions = cache.Cache(_MAX_AGE)
-_snapshots = cache.Cache(_MAX_AGE)
 
 
 def is_deployed(node: objects.Node) -> bool:
@@ -91,7 +91,7 @@ def set_after_action(node: objects.Node, server: servers.Server,
     _set(node, compare.Baseline.of(server, lost, request_id))
 
 
-def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
+def find(task: task_manager.TaskManager, host: cloud.HostCloud,
          server: servers.Server) -> compare.Difference | None:
     """Return what is not as Ironic left it, where Ironic only asks.
 
@@ -111,7 +111,7 @@ def find(task: task_manager.TaskManager, info, host: cloud.HostCloud,
         if task.shared and node.reservation:
             return None
         return find_in(node, host, server_access.get_read_only(
-            node, info, host, cached=False))
+            node, host, cached=False))
     except errors.PASSING as exc:
         LOG.debug('What was done to server %(server)s of node %(node)s '
                   'cannot be found out: %(reason)s',
@@ -147,21 +147,12 @@ def report(node: objects.Node, difference: compare.Difference) -> None:
 
 def _read_snapshot(host, server):
     """Return the name of the snapshot that a server was restored from."""
-    key = (server.id, server.launched_at)
-    known = _snapshots.get(key)
-    if known is None:
-        try:
-            known = host.snapshots.restored_from(server) or ''
-        except errors.PASSING:
-            # A disk that may just have been restored is not to be called lost.
-            raise
-        except errors.HostCloudError as exc:
-            LOG.debug('The host cloud does not say what server %(server)s was '
-                      'rebuilt from: %(reason)s',
-                      {'server': server.id, 'reason': exc})
-            return None
-        _snapshots.put(key, known)
-    return known
+    try:
+        found = snapshots.Snapshot.of_image(
+            host.capabilities.own_image(server))
+    except errors.Forbidden:
+        return None
+    return found and found.name
 
 
 def _read_actions(host, kept, server):

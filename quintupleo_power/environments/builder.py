@@ -2,40 +2,41 @@
 """Creates what is missing of an environment, and completes its servers."""
 
 import collections
+import contextlib
 import functools
 
 from openstack import exceptions
 
-from quintupleo_power.environments import networking
+from quintupleo_power.environments import creator
+from quintupleo_power.environments import errors
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
 from quintupleo_power.environments import schema
-from quintupleo_power.environments import servers
 from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import servers as host_servers
 
-_NEUTRON = {*plan.KINDS} - {plan.GROUP, plan.VOLUME, plan.SERVER, plan.ACCESS}
 # Tasks for a server that exists, and for what it has lost.
 COMPLETE, ATTACH = 'complete', 'attach'
 _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
 
 
 class Builder:
-    """Builds one environment."""
+    """Builds one environment.
+
+    Waiting raises EnvironmentsError if what is waited for does not come.
+    """
 
     def __init__(self, inventory, resolved, stored, conductor, progress,
                  timeout):
         """Use a project; wait so many seconds for one server or volume."""
+        self._connection = inventory.connection
         self._nova = inventory.connection.compute
-        self._neutron = inventory.connection.network
         self._retrier = inventory.retrier
         self._progress = progress
+        self._timeout = timeout
         self._items = plan.items(stored.definition)
-        self._networking = networking.Networking(inventory, resolved,
-                                                 stored.name)
-        self._servers = servers.Servers(inventory, resolved, stored, conductor,
-                                        timeout)
+        self._creator = creator.Creator(inventory, resolved, stored, conductor)
         self._remover = remover.Remover(inventory)
         # Threads only get and set single keys, which needs no lock.
         self._created = {plan.key(plan.NETWORK, name): network
@@ -56,6 +57,8 @@ class Builder:
             tasks.append(task_graph.Task(
                 plan.key(ATTACH, key), functools.partial(
                     self._attach, server_id, key), (key, trunk)))
+        # All servers are requested before threads wait for one of them.
+        tasks.sort(key=lambda task: plan.kind(task.name) == COMPLETE)
         self._progress.begin('making', collections.Counter(
             _TITLES[plan.kind(task.name)] for task in tasks))
         task_graph.run(tasks, self._retrier.stop, lambda task:
@@ -66,14 +69,14 @@ class Builder:
         if resource is None:
             yield task_graph.Task(item.key, lambda: self._create(item),
                                   item.after)
-        elif item.kind == plan.VOLUME and not servers.is_usable(resource):
+        elif item.kind == plan.VOLUME and not _is_usable(resource):
             # An earlier command may have ended before it could be used.
             yield task_graph.Task(
-                item.key, lambda: self._servers.wait_for_volume(resource))
+                item.key, lambda: self._wait_for_volume(resource))
         elif item.kind == plan.ROUTER:
             # Or before it was part of all its networks.
             yield task_graph.Task(
-                item.key, lambda: self._networking.join_networks(
+                item.key, lambda: self._creator.join_networks(
                     resource, item, self._created), item.after)
         if item.kind == plan.SERVER and wait and not (
                 resource and _is_made(resource)):
@@ -89,9 +92,7 @@ class Builder:
             # There may have been more servers before.
             if key in self._items:
                 self._created[key] = body
-                if plan.kind(key) in _NEUTRON:
-                    self._networking.tag(body)
-                elif plan.kind(key) == plan.SERVER:
+                if plan.kind(key) == plan.SERVER:
                     in_use.add(ownership.access_id(body))
         removed = [each for each in resources if each.id not in in_use and
                    each.body is not self._created.get(each.key)]
@@ -103,22 +104,71 @@ class Builder:
         self._remover.remove(removed, self._progress)
 
     def _create(self, item):
-        creator = (self._networking if item.kind in _NEUTRON
-                   else self._servers)
-        self._created[item.key] = creator.create(item, self._created)
+        resource = self._creator.create(item, self._created)
+        if item.kind == plan.VOLUME:
+            resource = self._wait_for_volume(resource)
+        self._created[item.key] = resource
+
+    def _wait_for_volume(self, volume):
+        """Wait until a volume can be used, and return it."""
+        found = self._poll(
+            'Volume', self._connection.block_storage.get_volume, volume.id,
+            lambda found: _is_usable(found)
+            or found.status.startswith('error'))
+        if not _is_usable(found):
+            raise errors.EnvironmentsError(
+                f'Volume {found.name} ({found.id}) is in state '
+                f'{found.status}: "openstack volume show" and the host '
+                "cloud's operator know more; the next create makes it again")
+        return found
 
     def _complete(self, item):
         """Wait for a server, and bring it to what its role wants."""
-        server = self._servers.wait(self._created[item.key].id,
-                                    ('ACTIVE', 'SHUTOFF', 'RESCUE'))
+        server = self._wait(self._created[item.key].id,
+                            ('ACTIVE', 'SHUTOFF', 'RESCUE'))
         # What is a node by now is Ironic's.
         if (item.role.kind == schema.BAREMETAL
                 and host_servers.NODE not in (server.metadata or {})):
-            self._servers.stop(server)
+            self._stop(server)
         for key in item.after:
             self._release_addresses(key)
         self._retrier.call(self._nova.set_server_metadata, server.id,
                            **{ownership.MADE: 'yes'})
+
+    def _stop(self, server):
+        """Stop a server, unless it is stopped, and wait for the end."""
+        if server.status == 'SHUTOFF':
+            return
+        # It may have been requested before a response was lost.
+        with contextlib.suppress(exceptions.ConflictException):
+            self._retrier.call(self._nova.stop_server, server.id)
+        self._wait(server.id, ('SHUTOFF',))
+
+    def _wait(self, server_id, states):
+        """Wait until a server is in one of some states, and return it."""
+        server = self._poll(
+            'Server', self._nova.get_server, server_id, lambda found: (
+                found.status == 'ERROR'
+                or found.status in states and not found.task_state))
+        if server.status == 'ERROR':
+            fault = server.fault or {}
+            raise errors.EnvironmentsError(
+                f'Nova did not build server {server.name} ({server_id}): '
+                f'{fault.get("message", "it does not say why")}; the next '
+                'create makes it again')
+        return server
+
+    def _poll(self, title, get, resource_id, is_done):
+        found = self._retrier.poll(
+            lambda: self._retrier.call(get, resource_id), is_done,
+            self._timeout)
+        if not is_done(found):
+            task = getattr(found, 'task_state', None)
+            raise errors.EnvironmentsError(
+                f'{title} {found.name} ({found.id}) is still {found.status}'
+                + (f' {task}' if task else '') + f' after {self._timeout} s: '
+                'look at it, and create again with a longer --timeout')
+        return found
 
     def _attach(self, server_id, key):
         resource_id = self._created[key].id
@@ -137,8 +187,9 @@ class Builder:
         if (plan.kind(key) == plan.PORT
                 and self._items[key].what.fixed_ip == 'release'
                 and self._created[key].fixed_ips):
-            self._retrier.call(self._neutron.update_port,
-                               self._created[key].id, fixed_ips=[])
+            self._retrier.call(
+                self._connection.network.update_port,
+                self._created[key].id, fixed_ips=[])
 
 
 def usable(resources):
@@ -188,6 +239,11 @@ def _lost(items, found):
             # A root disk cannot be attached to a server that exists.
             and not key.endswith('.root')
             and not _is_attached(found[item.key].id, found.get(key))}
+
+
+def _is_usable(volume):
+    """Return whether a volume exists, for a server or in one."""
+    return volume.status in ('available', 'in-use')
 
 
 def _is_made(server):

@@ -21,7 +21,7 @@ import yaml
 
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
-from quintupleo_power.environments import networking
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import schema
@@ -57,7 +57,7 @@ class Conductor:
         """Create an access image; return what its server is created with.
 
         :param item: the :class:`plan.Item` of the server.
-        :param created: see :meth:`networking.Networking.create`.
+        :param created: see :meth:`creator.Creator.create`.
         """
         cloud, cacert = _entry(
             self._cloud or self._inventory.connection.config)
@@ -66,7 +66,7 @@ class Conductor:
             *(created[key].floating_ip_address for key in item.after
               if plan.kind(key) == plan.FLOATING_IP),
             *(address for key in item.after if plan.kind(key) == plan.PORT
-              for address in networking.fixed_ips(created[key]))]
+              for address in owned_resources.fixed_ips(created[key]))]
         certificate, key = _certificate(addresses)
         host = f'[{addresses[0]}]' if ':' in addresses[0] else addresses[0]
         api = {'url': f'https://{host}:{_PORT}', 'username': 'admin',
@@ -117,7 +117,7 @@ class Conductor:
         number, subnet = next(
             each for each in enumerate(network.subnets)
             if ':' not in each[1].cidr)
-        address = next(each for each in networking.fixed_ips(port)
+        address = next(each for each in owned_resources.fixed_ips(port)
                        if ':' not in each)
         has_router = any(name in router.networks
                          for router in self._definition.routers)

@@ -41,7 +41,7 @@ class Definition:
 
 
 def load(path):
-    """Return the :class:`Definition` in a file, or raise DefinitionError.
+    """Return the :class:`Definition` in a file, or raise EnvironmentsError.
 
     Files with user data are looked for beside it.
     """
@@ -49,7 +49,7 @@ def load(path):
 
 
 def parse(text, path='environment', user_data=None, folder=None):
-    """Return the :class:`Definition` in YAML, or raise DefinitionError.
+    """Return the :class:`Definition` in YAML, or raise EnvironmentsError.
 
     :param path: name of the file in errors.
     :param user_data: dict of the content of files with user data by path;
@@ -68,11 +68,11 @@ def parse(text, path='environment', user_data=None, folder=None):
 def scale(definition, role, count):
     """Return the same definition with another number of servers of a role.
 
-    :raises: DefinitionError if the role does not exist.
+    :raises: EnvironmentsError if the role does not exist.
     """
     content = yaml.safe_load(definition.text)
     if role not in content['roles']:
-        raise errors.DefinitionError(
+        raise errors.EnvironmentsError(
             f'Role "{role}" does not exist; the roles are '
             + ', '.join(content['roles']))
     content['roles'][role]['count'] = count
@@ -82,14 +82,9 @@ def scale(definition, role, count):
 
 def _read(path):
     try:
-        with open(path, encoding='utf-8') as source:
-            return source.read()
-    except OSError as exc:
-        raise errors.DefinitionError(
-            f'{path} cannot be read: {exc.strerror}')
-    except UnicodeDecodeError as exc:
-        raise errors.DefinitionError(
-            f'{path} is not text in UTF-8: {exc.reason}')
+        return pathlib.Path(path).read_text(encoding='utf-8')
+    except (OSError, UnicodeDecodeError) as exc:
+        raise errors.EnvironmentsError(f'{path} cannot be read: {exc}')
 
 
 def _user_data(source, folder):
@@ -99,7 +94,7 @@ def _user_data(source, folder):
         if path and path not in contents:
             try:
                 contents[path] = _read(pathlib.Path(folder or '.') / path)
-            except errors.DefinitionError as exc:
+            except errors.EnvironmentsError as exc:
                 source.mistake(('roles', name, 'user_data'), str(exc))
     return contents
 

@@ -5,7 +5,7 @@ import collections
 import re
 
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import networking
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import resolver
 from quintupleo_power.environments import schema
@@ -64,7 +64,7 @@ def describe(definition, bodies, resolved, cloud=None):
         found.addresses.update(
             (bodies[key].mac_address, address)
             for key in needed if plan.kind(key) == plan.PORT
-            for address in networking.fixed_ips(bodies[key])
+            for address in owned_resources.fixed_ips(bodies[key])
             if ':' not in address)
     return found
 
@@ -209,12 +209,10 @@ def _warning(server, card):
             'begins with 52:54:00')
 
 
-def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):
+def enroll(described, baremetal, retrier, nova=None):
     """Enroll nodes, each server once, and return their :class:`Outcome`.
 
     :param described: nodes in the format of ``openstack baremetal create``.
-    :param refuse_enrolled: whether it is an error if a server is a node with
-        all its ports, unless servers are tagged.
     :param nova: openstacksdk's proxy, to put the UUID of each node into its
         server's metadata; None to leave servers as they are.
     :raises: EnvironmentsError before anything is enrolled if a name is
@@ -235,10 +233,6 @@ def enroll(described, baremetal, retrier, refuse_enrolled=False, nova=None):
         missing = [port for port in each['ports']
                    if port['address'].lower() not in ports]
         problems += _conflicts(each, node, existing, ports)
-        if refuse_enrolled and node and not missing and not nova:
-            problems.append(
-                f'Server {_server_id(each)} ({each["name"]}) is node '
-                f'{node.id} already: leave it out, or delete that node first')
         wanted.append((each, node, missing))
     if problems:
         raise errors.EnvironmentsError('\n'.join(problems))

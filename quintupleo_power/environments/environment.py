@@ -15,6 +15,7 @@ from quintupleo_power.environments import enrolment
 from quintupleo_power.environments import errors
 from quintupleo_power.environments import images
 from quintupleo_power.environments import logs
+from quintupleo_power.environments import node_states
 from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
@@ -29,9 +30,6 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import openstacksdk
 from quintupleo_power.host_cloud import redaction
 
-# What a creation would make: lists of names by their title, and the list of
-# quota.Cost.
-Preview = collections.namedtuple('Preview', 'names costs')
 COMPLETE, INCOMPLETE, LEFTOVER = 'COMPLETE', 'INCOMPLETE', 'LEFTOVER'
 # Seconds to wait for one server or volume.
 TIMEOUT = 600
@@ -88,7 +86,7 @@ class Environments:
         self._remover = remover.Remover(self._inventory, removal_timeout)
 
     def preview(self, wanted, name):
-        """Return the :class:`Preview` of a :class:`definition.Definition`."""
+        """Return (names by title, list of quota.Cost) of a definition."""
         self._require_same(self._store.get(name), wanted)
         _, missing, costs = self._check(wanted, name)
         names = collections.defaultdict(list)
@@ -96,7 +94,7 @@ class Environments:
             if item.kind != plan.FLOATING_IP:
                 names[plan.TITLES[item.kind]].append(
                     ownership.name(name, item.key))
-        return Preview(names, costs)
+        return names, costs
 
     def _check(self, wanted, name):
         """Return what the file names, what is missing, and its costs."""
@@ -266,16 +264,22 @@ class Environments:
         return described
 
     @errors.translated('Ironic')
-    def enroll(self, described, baremetal, refuse_enrolled=False,
-               tag_servers=False):
+    def enroll(self, described, baremetal, tag_servers=False):
         """Enroll described nodes, as :func:`enrolment.enroll`.
 
         :param tag_servers: whether to put the UUID of each node into its
             server's metadata, for [quintupleo]require_server_metadata.
         """
         return enrolment.enroll(
-            described, baremetal, self._retrier, refuse_enrolled,
+            described, baremetal, self._retrier,
             self._connection.compute if tag_servers else None)
+
+    @errors.translated('Ironic')
+    def node_states(self, found, baremetal):
+        """Return :func:`node_states.read` for an :class:`Environment`."""
+        return node_states.read(
+            [each.body for each in found.all(plan.SERVER)], baremetal,
+            self._retrier)
 
     def snapshot(self, name, snapshot):
         """Snapshot the disks of all servers, all or none."""
@@ -291,8 +295,8 @@ class Environments:
     def snapshots(self):
         """The :class:`snapshots.EnvironmentSnapshots` of the project."""
         return snapshots.EnvironmentSnapshots(
-            openstacksdk.services(self._connection), self._progress,
-            self._snapshot_timeout)
+            cloud.HostCloud(*openstacksdk.services(self._connection)),
+            self._progress, self._snapshot_timeout)
 
     def _require_complete(self, name):
         found = self.get(name)

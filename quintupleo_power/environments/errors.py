@@ -20,14 +20,6 @@ class EnvironmentsError(Exception):
     """A command cannot be carried out; one line for each thing wrong."""
 
 
-class Cancelled(EnvironmentsError):
-    """The user, or an earlier error, has ended the work."""
-
-
-class DefinitionError(EnvironmentsError):
-    """The file of an environment has mistakes; one line for each."""
-
-
 def explain(exc):
     """Return the message of a cloud's error, without HTML and URL."""
     # Glance responds in HTML, openstacksdk adds the URL.

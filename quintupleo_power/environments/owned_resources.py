@@ -4,7 +4,6 @@
 import collections
 import concurrent.futures
 import dataclasses
-import functools
 
 from keystoneauth1 import exceptions as ks_exceptions
 from openstack import exceptions
@@ -12,10 +11,19 @@ from openstack import exceptions
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 
-# Names of openstacksdk's lists of what every Neutron has, by kind. All other
-# kinds in Neutron are ports.
-_LISTS = {plan.NETWORK: 'networks', plan.SUBNET: 'subnets',
-          plan.ROUTER: 'routers', plan.PORT: 'ports', plan.FLOATING_IP: 'ips'}
+# Where openstacksdk has a kind, and the project its owner: the service, the
+# noun of its functions, and an attribute. All other kinds are Neutron's.
+_PLACES = {plan.GROUP: ('compute', 'server_group', 'name'),
+           plan.SERVER: ('compute', 'server', 'metadata'),
+           plan.VOLUME: ('block_storage', 'volume', 'metadata'),
+           plan.ACCESS: ('image', 'image', 'properties')}
+_NOUNS = {plan.FLOATING_IP: 'ip', plan.VIRTUAL_IP: 'port',
+          plan.SUBPORT: 'port'}
+
+
+def _place(kind):
+    return _PLACES.get(kind) or (
+        'network', _NOUNS.get(kind, kind), 'description')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Resource:
 class Inventory:
     """The resources of environments in one project.
 
-    All methods raise one of errors.CLOUD_ERRORS, or Cancelled.
+    All methods raise one of errors.CLOUD_ERRORS, or EnvironmentsError.
 
     :ivar retrier: the :class:`retry.Retrier` of all requests.
     """
@@ -51,10 +59,11 @@ class Inventory:
         :returns: dict of lists of :class:`Resource` by environment, the
             oldest resource first.
         """
-        readers = self._readers(environment).values()
+        places = {_place(kind) for kind in plan.KINDS}
         found = collections.defaultdict(list)
-        with concurrent.futures.ThreadPoolExecutor(len(readers)) as threads:
-            for pairs in threads.map(self.retrier.call, readers):
+        with concurrent.futures.ThreadPoolExecutor(len(places)) as threads:
+            for pairs in threads.map(lambda place: self.retrier.call(
+                    self._list, environment, *place), places):
                 for owner, body in pairs:
                     if owner and environment in (None, owner[0]):
                         found[owner[0]].append(
@@ -64,68 +73,52 @@ class Inventory:
                 str(getattr(each.body, 'created_at', '')), each.id))
         return found
 
-    def create(self, environment, item, function, **attributes):
+    def function(self, verb, kind):
+        """Return openstacksdk's function that gets or deletes a kind."""
+        service, noun, _ = _place(kind)
+        return getattr(getattr(self.connection, service), f'{verb}_{noun}')
+
+    def create(self, environment, item, function=None, **attributes):
         """Create the resource of a :class:`plan.Item`, and return it.
 
+        :param function: openstacksdk's one of the kind, or another.
         :param attributes: those that are None are left out.
         """
         return self.retrier.create(
-            lambda: self.find(environment, item.key), function, **{
+            lambda: self.find(environment, item.key),
+            function or self.function('create', item.kind), **{
                 name: value for name, value in attributes.items()
                 if value is not None})
 
     def find(self, environment, key):
         """Return the resource of a key, or None."""
-        readers = self._readers(environment)
-        reader = readers.get(plan.kind(key), readers[plan.PORT])
-        return next((body for owner, body in self.retrier.call(reader)
-                     if owner == (environment, key)), None)
+        return next((body for owner, body in self.retrier.call(
+            self._list, environment, *_place(plan.kind(key)))
+            if owner == (environment, key)), None)
 
-    def _readers(self, environment):
-        """Return functions that list (owner and key, resource), by kind."""
-        return {
-            **{kind: functools.partial(self._described, lists)
-               for kind, lists in _LISTS.items()},
-            plan.TRUNK: self._trunks, plan.GROUP: self._groups,
-            plan.VOLUME: self._volumes, plan.ACCESS: self._access_images,
-            plan.SERVER: functools.partial(self._servers, environment)}
-
-    def _described(self, lists):
-        return [(ownership.parse_description(body.description), body)
-                for body in getattr(self.connection.network, lists)(
-                    project_id=self._project)
-                # Administrators see what belongs to other projects.
-                if body.project_id in (None, self._project)]
-
-    def _trunks(self):
+    def _list(self, environment, service, noun, attribute):
+        """Return (owner and key, resource) of a list of openstacksdk's."""
+        if service == 'block_storage' and not has_volumes(self.connection):
+            return []
+        lists, filters = self.own_images, {'tag': ownership.ACCESS}
+        if service != 'image':
+            lists = getattr(getattr(self.connection, service), f'{noun}s')
+            filters = ({'project_id': self._project}
+                       if service == 'network' or noun == 'server' else {})
+        if noun == 'server' and environment:
+            # The tag makes the list short; the metadata decides.
+            filters['tags'] = ownership.tag(environment)
         try:
-            return self._described('trunks')
+            return [(ownership.parse(getattr(each, attribute)), each)
+                    for each in lists(**filters)
+                    # Administrators see what belongs to other projects.
+                    if getattr(each, 'project_id', None)
+                    in (None, self._project)]
         except exceptions.NotFoundException:
+            if noun != 'trunk':
+                raise
             # This Neutron has no trunks.
             return []
-
-    def _groups(self):
-        return [(ownership.parse_description(group.name), group)
-                for group in self.connection.compute.server_groups()
-                if group.project_id in (None, self._project)]
-
-    def _servers(self, environment):
-        # The tag makes the list short; the metadata decides.
-        tags = {'tags': ownership.tag(environment)} if environment else {}
-        return [(ownership.parse_metadata(server.metadata), server)
-                for server in self.connection.compute.servers(
-                    project_id=self._project, **tags)
-                if server.project_id in (None, self._project)]
-
-    def _volumes(self):
-        if not has_volumes(self.connection):
-            return []
-        return [(ownership.parse_metadata(volume.metadata), volume)
-                for volume in self.connection.block_storage.volumes()]
-
-    def _access_images(self):
-        return [(ownership.parse_metadata(image.properties), image)
-                for image in self.own_images(tag=ownership.ACCESS)]
 
     def own_images(self, **filters):
         """Return the images of the project that fit."""
@@ -142,3 +135,8 @@ def has_volumes(connection):
     except (ks_exceptions.CatalogException,
             exceptions.ServiceDisabledException):
         return False
+
+
+def fixed_ips(port):
+    """Return the addresses of openstacksdk's port."""
+    return [each['ip_address'] for each in port.fixed_ips or ()]

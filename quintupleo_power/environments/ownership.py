@@ -17,7 +17,7 @@ MADE = 'quintupleo_made'
 # The UUID of the access image, in the metadata of the server with Ironic.
 ACCESS = 'quintupleo_access'
 
-# Of a description in Neutron, and of the name of a server group.
+# Server groups had the short form as their name before.
 _OWNER = re.compile(r'quintupleo(?: environment |:)([^\s:]+): ?(\S+)')
 
 
@@ -32,13 +32,8 @@ def metadata(environment, key):
 
 
 def description(environment, key):
-    """Return Neutron's description; tags would need a second request."""
+    """Return Neutron's description, and the name of a server group."""
     return f'quintupleo environment {environment}: {key}'
-
-
-def group_name(environment, key):
-    """Return the name of a server group, which has no metadata."""
-    return f'quintupleo:{environment}:{key}'
 
 
 def name(environment, key):
@@ -51,13 +46,10 @@ def access_id(server):
     return (server.metadata or {}).get(ACCESS)
 
 
-def parse_metadata(found):
-    """Return (environment, key) of metadata, or None."""
-    owner = tuple((found or {}).get(name) for name in (ENVIRONMENT, KEY))
-    return None if None in owner else owner
-
-
-def parse_description(found):
-    """Return (environment, key) of a description or group name, or None."""
+def parse(found):
+    """Return (environment, key) of metadata or a description, or None."""
+    if isinstance(found, dict):
+        owner = found.get(ENVIRONMENT), found.get(KEY)
+        return None if None in owner else owner
     match = _OWNER.fullmatch(found or '')
     return match and match.groups()

@@ -8,7 +8,6 @@ from openstack import exceptions
 
 from quintupleo_power.environments import conductor
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import networking
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import task_graph
 
@@ -16,11 +15,6 @@ from quintupleo_power.environments import task_graph
 _STEPS = ((plan.FLOATING_IP, plan.SERVER), (plan.TRUNK, plan.ACCESS),
           (plan.PORT, plan.SUBPORT, plan.VIRTUAL_IP, plan.VOLUME, plan.GROUP),
           (plan.ROUTER,), (plan.SUBNET,), (plan.NETWORK,))
-# openstacksdk's services and names, where they are not Neutron and the kind.
-_SERVICES = {plan.GROUP: 'compute', plan.SERVER: 'compute',
-             plan.VOLUME: 'block_storage', plan.ACCESS: 'image'}
-_NOUNS = {plan.FLOATING_IP: 'ip', plan.GROUP: 'server_group',
-          plan.ACCESS: 'image', plan.VIRTUAL_IP: 'port', plan.SUBPORT: 'port'}
 # States of servers that are no longer there, beside that of none at all.
 _GONE = (None, 'DELETED', 'SOFT_DELETED')
 # The owners of ports by which a router joins a network, distributed or not.
@@ -54,8 +48,6 @@ class Remover:
                         self._inventory, resource.body, progress)
                 self._retrier.retry_on(_IN_USE, self._timeout, self._delete,
                                        resource)
-            except errors.Cancelled:
-                raise
             except (errors.EnvironmentsError, *errors.CLOUD_ERRORS) as exc:
                 name = getattr(resource.body, 'name', None) or resource.key
                 problems.append(
@@ -76,16 +68,11 @@ class Remover:
         if resource.kind == plan.ROUTER:
             self._remove_interfaces(resource.id)
         self._retrier.call(
-            self._function('delete', resource.kind), resource.id,
+            self._inventory.function('delete', resource.kind), resource.id,
             ignore_missing=True)
         if resource.kind in (plan.SERVER, plan.VOLUME):
-            self._wait_deleted(self._function('get', resource.kind),
+            self._wait_deleted(self._inventory.function('get', resource.kind),
                                resource.id)
-
-    def _function(self, verb, kind):
-        return getattr(
-            getattr(self._connection, _SERVICES.get(kind, 'network')),
-            f'{verb}_{_NOUNS.get(kind, kind)}')
 
     def _wait_deleted(self, get, resource_id):
         def status():
@@ -107,6 +94,5 @@ class Remover:
             for address in port.fixed_ips or ():
                 # An earlier attempt may have removed it.
                 with contextlib.suppress(exceptions.NotFoundException):
-                    self._retrier.call(
-                        networking.change_interface, neutron, 'remove',
-                        router_id, address['subnet_id'])
+                    self._retrier.call(neutron.remove_interface_from_router,
+                                       router_id, address['subnet_id'])

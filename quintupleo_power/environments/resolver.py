@@ -14,9 +14,6 @@ from quintupleo_power.host_cloud import images
 
 # Nova's image property that its scheduler compares with a host's hypervisor.
 HYPERVISOR_TYPE = 'img_hv_type'
-# Neutron's extension by which Nova knows that a port has no address on
-# purpose.
-_WITHOUT_ADDRESS = 'ip_allocation'
 
 
 class Resolved(typing.NamedTuple):
@@ -135,26 +132,6 @@ class _Resolver:
             self._problems.append(
                 f'{where} has volumes, and this cloud has no block storage '
                 'service: remove "root_volume" and "disks"')
-        for nic in role.nics:
-            self._check_addresses(nic, where)
-
-    def _check_addresses(self, nic, where):
-        """Refuse a port without an address where Nova does not take it."""
-        network = next(each for each in self._definition.networks
-                       if each.name == nic.network)
-        if network.existing is not None or network.subnets:
-            return
-        if _WITHOUT_ADDRESS not in self._extensions:
-            self._problems.append(
-                f'{where}: network "{network.name}" has no subnets, and in '
-                'this cloud Nova takes only ports with an address: add a '
-                'subnet; "fixed_ip: release" gives its addresses back once '
-                'the servers are built')
-
-    @functools.cached_property
-    def _extensions(self):
-        return {each.alias for each in self._read_all(
-            self._connection.network.extensions)}
 
     def _find(self, what, name, where):
         """Return what has a name or UUID; add a problem if nothing has."""

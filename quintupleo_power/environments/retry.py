@@ -14,7 +14,7 @@ CONCURRENCY = 10
 # Seconds for which one request is tried again.
 TIMEOUT = 120
 # Seconds between two reads of what is under way.
-INTERVAL = 1.0
+INTERVAL = 2.0
 _STATUS_CODES = (429, 500, 502, 503, 504)
 _NO_RESPONSE = (ks_exceptions.ConnectFailure, ks_exceptions.DiscoveryFailure)
 # What Neutron raises for a resource that cannot exist twice.
@@ -28,7 +28,7 @@ class Retrier:
     All threads share one, which limits how many requests they send at once.
     Requests raise errors.CLOUD_ERRORS.
 
-    :ivar stop: event that ends all waiting, with Cancelled.
+    :ivar stop: event that ends all waiting, with EnvironmentsError.
     """
 
     def __init__(self, concurrency=CONCURRENCY, timeout=TIMEOUT):
@@ -38,9 +38,9 @@ class Retrier:
         self._timeout = timeout
 
     def sleep(self, seconds):
-        """Wait for some seconds; raise Cancelled if the work is to end."""
+        """Wait for some seconds, or raise if the work is to end."""
         if self.stop.wait(max(0.0, seconds)):
-            raise errors.Cancelled('stopped before it was done')
+            raise errors.EnvironmentsError('stopped before it was done')
 
     def call(self, function, *args, **kwargs):
         """Send a request that does no harm if it is sent twice."""
@@ -83,12 +83,10 @@ class Retrier:
             tenacity.retry_if_exception_type(exception_types), timeout,
             tenacity.wait_fixed(INTERVAL))(function, *args)
 
-    def poll(self, read, is_done, timeout, interval=None):
+    def poll(self, read, is_done, timeout):
         """Read something until it is done; return what was read last."""
-        return self._retrying(
-            tenacity.retry_if_not_result(is_done), timeout,
-            tenacity.wait_fixed(INTERVAL if interval is None else interval)
-            )(read)
+        return self._retrying(tenacity.retry_if_not_result(is_done), timeout,
+                              tenacity.wait_fixed(INTERVAL))(read)
 
     def _retrying(self, condition, timeout, wait):
         return tenacity.Retrying(

@@ -17,7 +17,6 @@ from quintupleo_power.environments import task_graph
 from quintupleo_power.host_cloud import errors as host_errors
 from quintupleo_power.host_cloud import instance_actions
 from quintupleo_power.host_cloud import server_requests
-from quintupleo_power.host_cloud import snapshots as server_snapshots
 from quintupleo_power import transitions
 
 # Seconds to wait for the snapshot of one server, or its restoration.
@@ -60,12 +59,11 @@ class EnvironmentSnapshots:
     of :class:`owned_resources.Resource`.
     """
 
-    def __init__(self, services, progress, timeout=TIMEOUT):
-        """Use the services of a cloud; wait so many seconds for a server."""
-        self._compute = services.compute
-        self._snapshots = server_snapshots.Snapshots(
-            services.compute, services.image, services.volume)
-        self._operations = server_requests.Operations(self._compute, timeout)
+    def __init__(self, host, progress, timeout=TIMEOUT):
+        """Use a host cloud; wait so many seconds for a server."""
+        self._compute = host.compute
+        self._snapshots = host.snapshots
+        self._operations = server_requests.Operations(host, timeout)
         self._progress = progress
         self._timeout = timeout
 
@@ -77,7 +75,7 @@ class EnvironmentSnapshots:
                 visibility='private', **(
                     {ownership.ENVIRONMENT: environment} if environment
                     else {})):
-            owner = ownership.parse_metadata(each.properties)
+            owner = ownership.parse(each.properties)
             if owner and _SERVERS in each.properties:
                 found[owner[0], each.name][owner[1]] = each
         return [self._snapshot(*names, members)

@@ -45,7 +45,7 @@ class StoredEnvironment:
             return definition.parse(
                 content['file'], f'environment {self.name}',
                 content['user_data'])
-        except (errors.DefinitionError, zlib.error,
+        except (errors.EnvironmentsError, zlib.error,
                 *host_errors.UNEXPECTED_FORM) as exc:
             raise errors.EnvironmentsError(
                 f'The definition of environment "{self.name}", property '

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The text of a YAML file: its bounds, and the lines of its mistakes."""
 
-import difflib
 import re
 
 import jsonschema
@@ -46,7 +45,7 @@ class Document:
     """A file's content, the line of each part of it, and its mistakes."""
 
     def __init__(self, text, path):
-        """Read YAML; raise DefinitionError if it is not."""
+        """Read YAML; raise EnvironmentsError if it is not."""
         self._path = path
         self._lines = {(): 1}
         self._mistakes = []
@@ -57,17 +56,17 @@ class Document:
         try:
             node = loader.get_single_node()
             if node and _size(node, {}) > _MOST_PARTS:
-                raise errors.DefinitionError(
+                raise errors.EnvironmentsError(
                     f'{path}: it has more than {_MOST_PARTS} parts, aliases '
                     'written out: make several environments of it')
             self.content = node and self._convert(loader, node, ())
         except RecursionError:
-            raise errors.DefinitionError(
+            raise errors.EnvironmentsError(
                 f'{path}: it is nested too deep for an environment')
         except yaml.YAMLError as exc:
             mark = getattr(exc, 'problem_mark', None)
             where = f', line {mark.line + 1}' if mark else ''
-            raise errors.DefinitionError(
+            raise errors.EnvironmentsError(
                 f'{path}{where}: not YAML: {getattr(exc, "problem", exc)}')
         finally:
             loader.dispose()
@@ -111,39 +110,21 @@ class Document:
             (line, f'{self._path}, line {line}: {name}: {sentence}'))
 
     def require_no_mistakes(self):
-        """Raise DefinitionError if the file has mistakes."""
+        """Raise EnvironmentsError if the file has mistakes."""
         if self._mistakes:
-            raise errors.DefinitionError('\n'.join(
+            raise errors.EnvironmentsError('\n'.join(
                 sentence for _, sentence in sorted(self._mistakes)))
 
     def check_schema(self, schema, formats):
-        """Raise DefinitionError if the content does not fit a JSON schema."""
+        """Raise EnvironmentsError if a JSON schema is not fulfilled."""
         validator = jsonschema.Draft7Validator(schema, format_checker=formats)
         for error in validator.iter_errors(self.content):
             where = tuple(error.absolute_path)
             if error.validator == 'additionalProperties':
                 known = error.schema['properties']
                 for key in sorted(set(error.instance) - set(known)):
-                    close = difflib.get_close_matches(key, known, 1)
-                    self.mistake((*where, key), 'unknown key; ' + (
-                        f'is "{close[0]}" meant?' if close
-                        else 'there are ' + ', '.join(known)))
+                    self.mistake((*where, key), 'unknown key; there are '
+                                 + ', '.join(known))
             else:
-                self.mistake(where, _sentence(error))
+                self.mistake(where, str(error.cause or error.message))
         self.require_no_mistakes()
-
-
-_TYPES = {'string': 'text', 'object': 'a mapping of keys', 'array': 'a list',
-          'integer': 'a whole number', 'boolean': 'true or false'}
-
-
-def _sentence(error):
-    """Return what is wrong, in the words of those who write the file."""
-    wanted, value = error.validator_value, error.instance
-    if error.validator == 'type':
-        wanted = [wanted] if isinstance(wanted, str) else wanted
-        return ('it has to be ' + ' or '.join(_TYPES[each] for each in wanted)
-                + f', not {value!r}')
-    if error.validator == 'format':
-        return str(error.cause)
-    return error.message

@@ -232,7 +232,7 @@ class Actions:
         """
         try:
             with self._in_line(server, action, deadline):
-                request_id = self._compute.post(
+                return self._compute.post(
                     f'/servers/{server.id}/action', _body(action, body))
         except errors.NotFound:
             raise servers.not_found(server.id)
@@ -243,11 +243,7 @@ class Actions:
                 # A plan before it arrives would be for another state.
                 exc.retry_after = max(exc.retry_after, self.ARRIVAL_LAG)
                 raise
-            request_id = self._arrived(server, action, exc, deadline)
-        LOG.debug('Sent %(action)s to server %(server)s as %(request)s',
-                  {'action': action.value, 'server': server.id,
-                   'request': request_id})
-        return request_id
+            return self._arrived(server, action, exc, deadline)
 
     @contextlib.contextmanager
     def _in_line(self, server, action, deadline):

@@ -13,10 +13,9 @@ class Cache:
     # More than the servers that one conductor has.
     MAX_SIZE = 10000
 
-    def __init__(self, max_age: float, max_size: int | None = None):
+    def __init__(self, max_age: float):
         """Make an empty cache, which drops values after so many seconds."""
         self._max_age = max_age
-        self._max_size = max_size
         self._values: dict[abc.Hashable, tuple[float, typing.Any]] = {}
         self._lock = threading.Lock()
 
@@ -26,7 +25,7 @@ class Cache:
             # Dictionaries keep the order in which keys came.
             self._values.pop(key, None)
             self._values[key] = (time.monotonic(), value)
-            while (len(self._values) > (self._max_size or self.MAX_SIZE)
+            while (len(self._values) > self.MAX_SIZE
                    or self._is_old(next(iter(self._values.values())))):
                 del self._values[next(iter(self._values))]
 

@@ -26,19 +26,16 @@ IMAGE_MAX_AGE = 300.0
 # Power sync does not ask at each pass for what is not shown or is gone.
 NOT_SHOWN_MAX_AGE = 300.0
 
-_LET_THE_AGENT = ("let Ironic's agent clean the node "
-                  '(deploy.erase_devices_metadata)')
-
 
 class Capabilities:
     """Servers of one project, by their images, flavors and volumes."""
 
-    def __init__(self, compute: service.Service, image: images.Images,
-                 volume: volumes.Volumes):
+    def __init__(self, compute: service.Service, image: service.Service,
+                 volume: service.Service):
         """Use the services of a cloud."""
         self._compute = compute
-        self._images = image
-        self._volumes = volume
+        self._image = image
+        self._volume = volume
         # Requests go on while Glance and Cinder are away.
         self._network_first = cache.Cache(VOLUME_MAX_AGE)
         # The properties of images as those show them; see _key().
@@ -79,7 +76,7 @@ class Capabilities:
 
     def read_image(self, reference: str) -> dict:
         """Return an image, as it is now, and keep it for its servers."""
-        image = self._images.read(reference)
+        image = images.read(self._image, reference)
         self._of_images.put(image['id'], image)
         return image
 
@@ -129,7 +126,7 @@ class Capabilities:
             return None
         if server.image_id and not server.network_first:
             return flavor.disk
-        return self._volumes.first_disk(server)
+        return volumes.first_disk(self._volume, server)
 
     def image_properties(self, server: servers.Server) -> dict | None:
         """Return properties that make the same machine, None if unknown."""
@@ -146,11 +143,15 @@ class Capabilities:
         :returns: None if the host cloud's own ``shutdown_timeout`` applies,
             60 by default.
         """
-        image = self._own_image(server)
+        image = self.own_image(server)
         try:
             return int(image['os_shutdown_timeout'])
         except (KeyError, TypeError, ValueError):
             return None
+
+    def own_image(self, server: servers.Server) -> dict:
+        """Return a server's image; {} of a volume, or if it is gone."""
+        return (server.image_id and self._read_properties(server)) or {}
 
     def own_empty_image(self, server: servers.Server) -> dict | None:
         """Return a server's own image, if that is empty."""
@@ -183,7 +184,7 @@ class Capabilities:
         if self._has_tpm(server):
             return ('it has a virtual TPM, with which Nova rescues no server: '
                     'make it one without, or a network-first server')
-        image = self._own_image(server)
+        image = self.own_image(server)
         if server.volume_ids and image.get('disk_format') == 'iso':
             return (
                 'it boots from the ISO %s, which nothing says to be the '
@@ -212,9 +213,10 @@ class Capabilities:
         if obstacle or server.image_id or (
                 CONF.quintupleo.rebuild_replaces_volumes):
             return obstacle
-        return ('it boots from a volume, and nothing says that a rebuild is '
-                'to replace that: set [quintupleo]rebuild_replaces_volumes '
-                'if the host cloud does so')
+        return ('it boots from a volume, and nothing says that a rebuild '
+                'replaces more of it than the size of the image: set '
+                '[quintupleo]rebuild_replaces_volumes if it does, as with '
+                'Ceph')
 
     def disk_obstacle(self, server: servers.Server, image: dict
                       ) -> str | None:
@@ -240,29 +242,14 @@ class Capabilities:
 
     def wipe_obstacle(self, server: servers.Server) -> str | None:
         """Return why a rebuild wipes not all disks and what to do, or None."""
-        if server.network_first:
-            return ('its disk is a volume beside the CD that it boots from, '
-                    'and Nova wipes only what a server boots from: '
-                    + _LET_THE_AGENT)
-        if server.image_id is None:
-            if self._compute.microversion < VOLUME_REBUILD_MICROVERSION:
-                return (
-                    'it boots from a volume, which the compute API of the '
-                    'host cloud cannot wipe (%d.%d, and it takes 2.93): '
-                    % self._compute.microversion + _LET_THE_AGENT)
-            if not CONF.quintupleo.rebuild_replaces_volumes:
-                return (
-                    'it boots from a volume, and nothing says that the host '
-                    'cloud wipes more of it than the size of the image: set '
-                    '[quintupleo]rebuild_replaces_volumes if it does, as with '
-                    'Ceph, or ' + _LET_THE_AGENT)
-            if len(server.volume_ids) < 2:
-                return None
-        elif not server.volume_ids:
-            return None
-        return (f'it has volumes ({", ".join(server.volume_ids)}), and Nova '
-                'wipes only what a server boots from: detach the others, or '
-                + _LET_THE_AGENT)
+        obstacle = self.switch_obstacle(server)
+        if not obstacle and len(server.volume_ids) > (server.image_id is None):
+            obstacle = (
+                f'it has volumes ({", ".join(server.volume_ids)}), and Nova '
+                'wipes only what a server boots from: detach the others')
+        return obstacle and (
+            f"{obstacle}; Ironic's agent can clean the node instead "
+            '(deploy.erase_devices_metadata)')
 
     def _has_tpm(self, server):
         """Return whether a server has a virtual TPM."""
@@ -286,7 +273,7 @@ class Capabilities:
         if found is not None or self._not_shown.get(key):
             return found
         if server.image_id is None:
-            found = self._volumes.image_properties(server)
+            found = volumes.image_properties(self._volume, server)
         else:
             with contextlib.suppress(errors.NotFound):
                 found = self.read_image(server.image_id)
@@ -296,10 +283,6 @@ class Capabilities:
             # Nova may spell an image in another way.
             known.put(key, found)
         return found
-
-    def _own_image(self, server):
-        """Return a server's image; {} of a volume, or if it is gone."""
-        return (server.image_id and self._read_properties(server)) or {}
 
 
 def _key(server):

@@ -12,13 +12,11 @@ from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import snapshots
 from quintupleo_power.host_cloud import uploaded_images
-from quintupleo_power.host_cloud import volumes
 
 # An endpoint that moved is found in a new token's catalog, but a cloud that is
 # away for a while must not be asked for a token by each read of each node.
@@ -174,11 +172,9 @@ class HostCloud:
         """Use the services of a cloud."""
         self.made_at = time.monotonic()
         self.compute = compute
+        self.image = image
         self.network = network
-        self.images = images.Images(image)
-        self.volumes = volumes.Volumes(volume)
-        self.capabilities = capabilities.Capabilities(compute, self.images,
-                                                      self.volumes)
+        self.capabilities = capabilities.Capabilities(compute, image, volume)
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
                                        CONF.quintupleo.poll_interval)

@@ -70,28 +70,20 @@ class CloudInfo:
         self.image = image
         self._volume = volume
         self._network = network
-        self._project_id: str | None = None
 
     def sign_in(self) -> Token:
         """Get a new token, and return what it says."""
         found = self.compute.sign_in()
         try:
-            self._project_id = found.project_id
             return Token(found.username, found.project_id,
                          found.project_name, tuple(found.role_names or ()),
                          _is_application_credential(found),
-                         self.compute.token_clock_ahead)
+                         self.compute.clock_ahead)
         except errors.UNEXPECTED_FORM as exc:
             # Properties of AccessInfo read the token when they are asked for.
             raise errors.MalformedAnswer(
                 'The host cloud describes a token in a form that Keystone '
                 f'does not have ({type(exc).__name__})')
-
-    def clock(self) -> float | None:
-        """Return the seconds that Nova's clock is ahead, None if unknown."""
-        # Any short answer has the time.
-        self.compute.get('/servers', limit=1)
-        return self.compute.clock_ahead
 
     def has_volumes(self) -> bool:
         """Return whether there is a block storage service."""
@@ -109,7 +101,7 @@ class CloudInfo:
     def ports(self, server_id: str | None = None) -> list[Port]:
         """Return the ports of a server, or all of the project."""
         key, value = (('device_id', server_id) if server_id else
-                      ('project_id', self._project_id))
+                      ('project_id', self.compute.project_id))
         found = [typed_json.Body(each, 'a port', 'Neutron') for each in (
             self._network.get('/ports', 'ports', list,
                               **{key: value} if value else {}))]
@@ -128,7 +120,8 @@ class CloudInfo:
         subnets = self._network.get('/subnets', 'subnets', list,
                                     network_id=network_id)
         return Network(
-            network_id, self._project_id in (None, body.get('project_id')),
+            network_id,
+            self.compute.project_id in (None, body.get('project_id')),
             body.get('port_security_enabled'),
             tuple(subnet.get('cidr') for subnet in subnets
                   if subnet.get('enable_dhcp')))

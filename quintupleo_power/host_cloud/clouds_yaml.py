@@ -8,7 +8,6 @@ import threading
 import typing
 
 from keystoneauth1 import exceptions as ks_exceptions
-from keystoneauth1 import session as ks_session
 from openstack import config as sdk_config
 from openstack import exceptions as sdk_exceptions
 import requests
@@ -53,8 +52,8 @@ def _place(error):
 
 
 def entry(name: str, region_name: str | None = None
-          ) -> tuple[sdk_config.cloud_region.CloudRegion, ks_session.Session]:
-    """Return an entry of the conductor's clouds.yaml, and a session for it.
+          ) -> sdk_config.cloud_region.CloudRegion:
+    """Return an entry of the conductor's clouds.yaml, which has a session.
 
     :param region_name: region to use instead of the entry's own.
     :raises: CloudMisconfigured if it cannot be used.
@@ -68,7 +67,8 @@ def entry(name: str, region_name: str | None = None
                     f"'{name}' is not an entry of clouds.yaml but the "
                     'environment of the conductor, which is not used')
             found = _in_region(config, name, region_name)
-            return found, found.get_session()
+            found.get_session()
+            return found
         except (sdk_exceptions.SDKException,
                 ks_exceptions.ClientException) as exc:
             reason = _place(unread[-1]) if unread else str(exc)

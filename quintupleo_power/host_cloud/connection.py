@@ -27,8 +27,6 @@ from quintupleo_power.host_cloud import service_urls
 # volume-backed servers, 2.98 shows the image's properties with the server.
 NEWEST_COMPUTE_MICROVERSION = (2, 98)
 
-_SERVICE_TYPES = ('compute', 'image', 'block-storage', 'network')
-
 
 @dataclasses.dataclass(frozen=True)
 class Credentials:
@@ -53,24 +51,6 @@ class Credentials:
                                    application_credential_secret=None)
 
 
-@dataclasses.dataclass(frozen=True)
-class Access:
-    """What the adapters of one cloud are made with.
-
-    :ivar title: the cloud's name in messages.
-    :ivar region_name: its region, None if it has only one.
-    :ivar interface: name, or list of names, of the endpoints to use.
-    :ivar endpoints: addresses instead of those of the catalog, by service
-        type.
-    """
-
-    title: str
-    session: ks_session.Session
-    region_name: str | None
-    interface: str | list[str] | None
-    endpoints: dict[str, str | None] = dataclasses.field(default_factory=dict)
-
-
 class Services(typing.NamedTuple):
     """The services of a cloud; it may lack the last two."""
 
@@ -82,29 +62,34 @@ class Services(typing.NamedTuple):
 
 def connect(credentials: Credentials) -> Services:
     """Return the services of a host cloud, see :func:`access`."""
-    return services(access(credentials))
+    return services(*access(credentials))
 
 
-def access(credentials: Credentials) -> Access:
+def access(credentials: Credentials) -> tuple[str, cloud_region.CloudRegion]:
     """Return how to enter a host cloud; sends nothing yet.
 
+    :returns: (the cloud's name in messages, its region with a session).
     :raises: CloudMisconfigured if the settings do not name a cloud.
     """
     if credentials.application_credential_id:
-        found = _from_application_credential(credentials)
-    elif credentials.cloud or CONF.quintupleo.cloud:
-        found = _from_clouds_yaml(credentials.cloud or CONF.quintupleo.cloud,
-                                  credentials.region_name)
+        title, region = _from_application_credential(credentials)
+    elif name := credentials.cloud or CONF.quintupleo.cloud:
+        title = f"Host cloud '{name}'"
+        region = clouds_yaml.entry(name, credentials.region_name)
     else:
-        found = _from_section(credentials.region_name)
-    _check_auth_url(found)
-    answers.check(found.session, _follow_no_stranger)
-    return found
+        title, region = _from_section(credentials.region_name)
+    session = region.get_session()
+    _check_auth_url(title, session)
+    answers.check(session, _follow_no_stranger)
+    return title, region
 
 
-def services(access: Access) -> Services:
-    """Return the services of a host cloud; sends nothing yet."""
-    session = access.session
+def services(title: str, region: cloud_region.CloudRegion) -> Services:
+    """Return the services of a host cloud; sends nothing yet.
+
+    :param title: the cloud's name in messages.
+    """
+    session = region.get_session()
     if session.auth and not isinstance(session.auth, authentication.Plugin):
         session.auth = authentication.Plugin(session.auth)
     # By the name that operators set the level of.
@@ -112,10 +97,11 @@ def services(access: Access) -> Services:
 
     def make(service_type: str, oldest: str,
              *newest_microversion: tuple[int, int]) -> service.Service:
-        return service.Service(access.title, adapter.Adapter(
-            session, service_type=service_type, region_name=access.region_name,
-            interface=access.interface,
-            endpoint_override=access.endpoints.get(service_type),
+        return service.Service(title, adapter.Adapter(
+            session, service_type=service_type,
+            region_name=region.get_region_name(service_type),
+            interface=region.get_interface(service_type) or 'public',
+            endpoint_override=region.get_endpoint(service_type),
             min_version=oldest, max_version=f'{oldest[0]}.latest',
             logger=logger), *newest_microversion)
 
@@ -124,12 +110,12 @@ def services(access: Access) -> Services:
         make('image', '2'), make('block-storage', '3'), make('network', '2'))
 
 
-def _check_auth_url(access: Access) -> None:
-    auth_url = getattr(access.session.auth, 'auth_url', None) or ''
+def _check_auth_url(title: str, session: ks_session.Session) -> None:
+    auth_url = getattr(session.auth, 'auth_url', None) or ''
     if '@' in auth_url.partition('//')[2].partition('/')[0]:
         # keystoneauth logs it.
         raise errors.CloudMisconfigured(
-            f'{access.title} cannot be used: its auth_url must not hold a '
+            f'{title} cannot be used: its auth_url must not hold a '
             'user name or password')
 
 
@@ -169,13 +155,12 @@ def _section_auth():
 
 def _section_access(auth, region_name, compute=None):
     auth_url = getattr(auth, 'auth_url', None)
-    return Access(
-        title=_title(auth_url) if auth_url else 'Host cloud of [quintupleo]',
-        session=loading.load_session_from_conf_options(
-            CONF, GROUP, auth=auth),
-        region_name=region_name or CONF.quintupleo.region_name,
+    title = _title(auth_url) if auth_url else 'Host cloud of [quintupleo]'
+    return title, cloud_region.from_session(
+        loading.load_session_from_conf_options(CONF, GROUP, auth=auth), GROUP,
+        region_name or CONF.quintupleo.region_name,
         interface=CONF.quintupleo.valid_interfaces or ['public'],
-        endpoints={'compute': compute})
+        compute_endpoint_override=compute)
 
 
 def _title(auth_url):
@@ -201,33 +186,16 @@ def _from_application_credential(credentials):
     if not CONF.quintupleo.cloud:
         return _section_access(auth, credentials.region_name,
                                CONF.quintupleo.endpoint_override)
-    found = _from_clouds_yaml(CONF.quintupleo.cloud, credentials.region_name)
-    found.session.auth = auth
-    return dataclasses.replace(found, title=_title(auth_url))
-
-
-def _from_clouds_yaml(name, region_name):
-    entry, session = clouds_yaml.entry(name, region_name)
-    if not entry.config.get('api_timeout'):
-        session.timeout = CONF.quintupleo.timeout
-    return access_by(entry, session, f"Host cloud '{name}'")
-
-
-def access_by(entry: cloud_region.CloudRegion, session: ks_session.Session,
-              title: str) -> Access:
-    """Return how to enter a cloud by an entry of openstacksdk's."""
-    return Access(
-        title=title, session=session,
-        region_name=entry.get_region_name('compute'),
-        interface=entry.get_interface('compute') or 'public',
-        endpoints={each: entry.get_endpoint(each) for each in _SERVICE_TYPES})
+    region = clouds_yaml.entry(CONF.quintupleo.cloud, credentials.region_name)
+    region.get_session().auth = auth
+    return _title(auth_url), region
 
 
 def configured_auth_url() -> str | None:
     """Return the URL of the identity service that the configuration names."""
     try:
         if CONF.quintupleo.cloud:
-            entry, _session = clouds_yaml.entry(CONF.quintupleo.cloud)
+            entry = clouds_yaml.entry(CONF.quintupleo.cloud)
             return entry.get_auth_args().get('auth_url')
         auth = _section_auth()
     except errors.CloudMisconfigured:

@@ -14,9 +14,8 @@ import websocket
 
 LOG = log.getLogger(__name__)
 
-# Connections at once, each of which has a thread: of one relay, and of all.
-MOST_OF_RELAY = 4
-MOST = 200
+# Connections of one relay at once, each of which has a thread.
+MOST = 4
 # Seconds between two questions of a connection whether its relay is wanted.
 CHECK_INTERVAL = 30.0
 # Seconds for one side to take what the other has sent.
@@ -25,10 +24,6 @@ SEND_TIMEOUT = 60.0
 # keeps them and goes on from there later: the other direction does not wait.
 _FRAME_TIMEOUT = 0.05
 _CHUNK = 65536
-
-_lock = threading.Lock()
-# The relay of each connection.
-_connections: list['Relay'] = []
 
 
 class Relay:
@@ -53,6 +48,7 @@ class Relay:
         self.is_open = True
         self._is_wanted = is_wanted
         self._connect = connect
+        self._places = threading.BoundedSemaphore(MOST)
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -76,12 +72,7 @@ class Relay:
                     self._start(client)
 
     def _start(self, client):
-        with _lock:
-            is_permitted = (len(_connections) < MOST
-                            and _connections.count(self) < MOST_OF_RELAY)
-            if is_permitted:
-                _connections.append(self)
-        if is_permitted:
+        if self._places.acquire(blocking=False):
             threading.Thread(target=self._serve, args=(client,),
                              daemon=True).start()
         else:
@@ -103,8 +94,7 @@ class Relay:
             client.close()
             if console:
                 console.shutdown()
-            with _lock:
-                _connections.remove(self)
+            self._places.release()
 
     def _check(self):
         if not self._is_wanted(self):

@@ -73,7 +73,7 @@ def connect(compute: service.Service, server: servers.Server,
 
     :param console_type: 'novnc', where a VNC server speaks that asks for no
         password, as Nova's proxy has answered the hypervisor; or 'serial'.
-    :raises: ConsoleFailed if the proxy cannot be used, or what :func:`url`
+    :raises: NotPossible if the proxy cannot be used, or what :func:`url`
         raises.
     """
     page = url(compute, server, console_type)
@@ -95,7 +95,7 @@ def connect(compute: service.Service, server: servers.Server,
         # What follows are an answer's headers and body: they may repeat the
         # token.
         reason = str(exc).partition(' -+-+- ')[0]
-    raise errors.ConsoleFailed(
+    raise errors.NotPossible(
         f'{page.partition("?")[0]} of the host cloud gives no connection to '
         f'the console of server {server.id} ({reason}): the conductor has to '
         'reach it, and to trust its certificate by the CAs of the credentials')

@@ -98,10 +98,6 @@ class ActionTimeout(HostCloudError):
     """An action or a task of somebody else did not end in time."""
 
 
-class ConsoleFailed(HostCloudError):
-    """No connection to a console comes about."""
-
-
 class OutcomeUnknown(HostCloudError):
     """Whether Nova did what it was asked to cannot be found out."""
 

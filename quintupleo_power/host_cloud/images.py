@@ -11,15 +11,10 @@ import typing
 from oslo_utils import units
 from oslo_utils import uuidutils
 
-from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
-
-# A rescue image hardly ever changes; what a rescue does with a stale one is
-# an error of Nova, which makes the driver read it again.
-MAX_AGE = 300.0
 
 BIOS = 'bios'
 UEFI = 'uefi'
@@ -51,36 +46,6 @@ POWER_CUT = {'os_shutdown_timeout': '0'}
 # and for the architecture (nova/objects/image_meta.py).
 _OF_THE_MACHINE = ('hw_', 'os_')
 _OF_GLANCE = ('os_hash_algo', 'os_hash_value', 'os_hidden')
-
-
-class Images:
-    """The images that one project sees, by UUID or unique name."""
-
-    def __init__(self, image: service.Service):
-        """Use the image service of a cloud."""
-        self._image = image
-        # Those that were checked to be rescue images, by UUID or name.
-        self._rescue_images = cache.Cache(MAX_AGE)
-
-    def read(self, reference: str) -> dict:
-        """Return an image."""
-        return read(self._image, reference)
-
-    def find_rescue_image(self, reference: str) -> str:
-        """Return the UUID of a rescue image, which is checked to be one.
-
-        :raises: UnsuitableImage if it does not serve.
-        """
-        image = self._rescue_images.get(reference)
-        if image is None:
-            image = self.read(reference)
-            check_rescue(image)
-            self._rescue_images.put(reference, image)
-        return image['id']
-
-    def forget_rescue_image(self, reference: str) -> None:
-        """Read a rescue image again the next time."""
-        self._rescue_images.drop(reference)
 
 
 def firmware(properties: dict) -> str:
@@ -186,6 +151,16 @@ def _checked(image, image_id=None):
     if image_id and identifiers.reference(found) != image_id:
         raise body.wrong(f'it is image {found} and not {image_id}')
     return image
+
+
+def find_rescue(glance: service.Service, reference: str) -> str:
+    """Return the UUID of a rescue image, which is checked to be one.
+
+    :raises: UnsuitableImage if it does not serve, or what :func:`read` raises.
+    """
+    image = read(glance, reference)
+    check_rescue(image)
+    return image['id']
 
 
 def check_rescue(image: dict) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clouds that openstacksdk and the driver are connected with alike."""
 
-import typing
-
 from openstack import connection as sdk_connection
 
 from quintupleo_power.host_cloud import answers
@@ -28,16 +26,4 @@ def services(connection: sdk_connection.Connection
              ) -> host_cloud_connection.Services:
     """Return the services of a cloud that openstacksdk has entered."""
     answers.check(connection.session)
-    return host_cloud_connection.services(host_cloud_connection.access_by(
-        connection.config, connection.session, 'The host cloud'))
-
-
-def connect(access: host_cloud_connection.Access
-            ) -> sdk_connection.Connection:
-    """Enter a cloud with openstacksdk that the driver enters."""
-    endpoints: dict[str, typing.Any] = {
-        f'{service_type.replace("-", "_")}_endpoint_override': url
-        for service_type, url in access.endpoints.items() if url}
-    return sdk_connection.Connection(
-        session=access.session, region_name=access.region_name,
-        interface=access.interface, **endpoints)
+    return host_cloud_connection.services('The host cloud', connection.config)

@@ -27,10 +27,6 @@ SHARED_FROM = 3
 # Such a list is worth it while the project holds at most so many times their
 # number: reading each of these takes longer then (benchmarks/power_sync.py).
 BREAK_EVEN = 25
-# From so many servers that power sync asks for on they are listed.
-LIST_FROM = 2
-# Seconds for which a server counts as asked for by power sync.
-REQUESTED_AGE = 300.0
 # A project that holds more servers is not listed, and that is tried again
 # after so many seconds.
 LONGEST_LIST = 10000
@@ -38,10 +34,9 @@ TOO_LARGE_AGE = 3600.0
 # Seconds after which the whole project is listed again. Changes that do not
 # touch a server's own row, such as a volume, are seen no earlier.
 WHOLE_LIST_AGE = 600.0
-# Seconds that the clocks of the host cloud's machines may be apart.
-CLOCK_SKEW = 60.0
-# The same, where Nova does not show its time.
-UNKNOWN_CLOCK_SKEW = 300.0
+# Seconds that the clocks of the host cloud's machines may be apart. A Nova
+# behind uWSGI does not show its time: that of the tokens is taken for it.
+CLOCK_SKEW = 300.0
 # Seconds between two lists for those who wait: what these cost the host
 # cloud, the actions wait for.
 POLL_PAUSE = 0.3
@@ -54,7 +49,7 @@ class ServerCache:
     """
 
     def __init__(self, compute: service.Service,
-                 described: capabilities.Capabilities | None = None):
+                 described: capabilities.Capabilities):
         """Use a compute service, and what completes the servers it shows."""
         self._compute = compute
         self._capabilities = described
@@ -65,8 +60,8 @@ class ServerCache:
         self._ids = cache.Cache(2 * WHOLE_LIST_AGE)
         # When an action was sent to a server last, or seen to end.
         self._acted = cache.Cache(WHOLE_LIST_AGE)
-        # The last servers that power sync has asked for.
-        self._requested = cache.Cache(REQUESTED_AGE, LIST_FROM)
+        # What power sync has asked for last: the only node needs no list.
+        self._asked: str | None = None
         # Since when somebody waits for the end of an action, for each one.
         self._waiting: list[float] = []
         self._readers = 0
@@ -84,9 +79,7 @@ class ServerCache:
 
     def get(self, reference: str) -> servers.Server:
         """Return a server as a reading shows it that begins now."""
-        server = self._get(reference)
-        return (self._capabilities.complete(server) if self._capabilities
-                else server)
+        return self._capabilities.complete(self._get(reference))
 
     def _get(self, reference):
         begun = time.monotonic()
@@ -111,10 +104,9 @@ class ServerCache:
             return self._get(reference)
         now = time.monotonic()
         since = now - max_age
-        self._requested.put(reference, True)
+        is_only, self._asked = self._asked in (None, reference), reference
         found = self._find(reference, since)
-        if (not found and len(self._requested.items()) >= LIST_FROM
-                and self._refreshed_at <= since
+        if (not found and not is_only and self._refreshed_at <= since
                 and self._too_large_until <= now):
             self._refresh(join=True)
             found = self._find(reference, since)
@@ -224,11 +216,9 @@ class ServerCache:
 
     def _take_changes(self, since):
         """Read what has changed since a ``time.monotonic`` value."""
-        ahead, skew = self._compute.clock_ahead, CLOCK_SKEW
-        if ahead is None:
-            ahead, skew = self._compute.token_clock_ahead, UNKNOWN_CLOCK_SKEW
         moment = datetime.datetime.fromtimestamp(
-            time.time() - (time.monotonic() - since) + (ahead or 0.0) - skew,
+            time.time() - (time.monotonic() - since)
+            + (self._compute.clock_ahead or 0.0) - CLOCK_SKEW,
             datetime.timezone.utc)
         for page in servers.read_pages(self._compute, **{
                 'changes-since': f'{moment:%Y-%m-%dT%H:%M:%SZ}'}):

@@ -5,15 +5,11 @@ from collections import abc
 import time
 import typing
 
-from quintupleo_power.host_cloud import actions
+from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
-from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
-from quintupleo_power.host_cloud import service
 from quintupleo_power import transitions
 
-# Most seconds between two reads of a server.
-_POLL_INTERVAL = 2.0
 # Each attempt comes so many seconds later after a failure than the last one.
 _INTERVAL = 1.0
 _ATTEMPTS = 5
@@ -25,12 +21,10 @@ class Operations:
     All methods return the server, and raise Refused or HostCloudError.
     """
 
-    def __init__(self, compute: service.Service, timeout: float):
-        """Use a compute service; one request may take so many seconds."""
-        self._compute = compute
+    def __init__(self, host: cloud.HostCloud, timeout: float):
+        """Use a host cloud; one request may take so many seconds."""
+        self._host = host
         self._timeout = timeout
-        self._actions = actions.Actions(
-            compute, server_cache.ServerCache(compute), _POLL_INTERVAL)
 
     def read(self, server_id: str) -> servers.Server:
         """Wait until a server has no task."""
@@ -61,10 +55,11 @@ class Operations:
         number = 0
         while True:
             try:
-                server = self._actions.settle(
-                    servers.read(self._compute, server_id), deadline)
+                server = self._host.actions.settle(
+                    servers.read(self._host.compute, server_id), deadline)
                 for action in plan(server.state):
-                    server = self._actions.run(server, action, deadline, body)
+                    server = self._host.actions.run(server, action, deadline,
+                                                    body)
                 return server
             except errors.PLAN_AGAIN as exc:
                 pause = max(_INTERVAL * number, exc.retry_after)

@@ -3,7 +3,6 @@
 
 from collections import abc
 import contextlib
-from email import utils as email_utils
 import json
 import re
 import time
@@ -25,12 +24,7 @@ NO_MICROVERSION = (0, 0)
 
 
 class Service:
-    """A REST service, as a tenant uses it; paths are below its endpoint.
-
-    :ivar clock_ahead: seconds that its clock is ahead of this machine's, by
-        its last answer: about a second less at the most. None if that is not
-        known.
-    """
+    """A REST service, as a tenant uses it; paths are below its endpoint."""
 
     # How often a read is made, and the first pause in seconds. Ironic gives a
     # request up at once when its first read of a server fails.
@@ -52,7 +46,6 @@ class Service:
         self._has_version = bool(rest.endpoint_override)
         self._microversion: tuple[int, int] | None = None
         self._away_until = 0.0
-        self.clock_ahead: float | None = None
 
     @property
     def microversion(self) -> tuple[int, int]:
@@ -85,11 +78,8 @@ class Service:
         return self._call(auth.get_access, session)
 
     @property
-    def token_clock_ahead(self) -> float | None:
-        """Seconds that the identity service's clock is ahead, if known.
-
-        A Nova behind uWSGI puts no date into its answers.
-        """
+    def clock_ahead(self) -> float | None:
+        """Seconds that the identity service's clock is ahead, if known."""
         return getattr(self._rest.session.auth, 'clock_ahead', None)
 
     @property
@@ -187,15 +177,7 @@ class Service:
         self._require_version()
         if self._newest != NO_MICROVERSION:
             kwargs['microversion'] = '%d.%d' % self.microversion
-        answer = self._call(self._send, path, method, **kwargs)
-        try:
-            # By its own clock (RFC 9110, 6.6.1).
-            answered = email_utils.parsedate_to_datetime(
-                answer.headers.get('Date', ''))
-            self.clock_ahead = answered.timestamp() - time.time()
-        except (ValueError, TypeError, OverflowError):
-            self.clock_ahead = None
-        return answer
+        return self._call(self._send, path, method, **kwargs)
 
     def _send(self, path, method, **kwargs):
         answer = self._rest.request(path, method, raise_exc=False, **kwargs)

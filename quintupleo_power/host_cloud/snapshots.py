@@ -104,16 +104,6 @@ class Snapshots:
         return sorted(filter(None, found),
                       key=lambda each: (each.created_at, each.id))
 
-    def restored_from(self, server: servers.Server) -> str | None:
-        """Return the name of the snapshot that a server was restored from.
-
-        :raises: NotFound if its image is gone.
-        """
-        if server.image_id is None:
-            return None
-        found = Snapshot.of_image(images.read(self._image, server.image_id))
-        return found.name if found else None
-
     def is_complete(self, snapshot: Snapshot) -> bool:
         """Return whether a server can be brought back to a snapshot."""
         return snapshot.is_image_ready and snapshot.volumes == sum(

@@ -11,6 +11,7 @@ import datetime
 import hashlib
 import json
 import os
+import threading
 import time
 
 from oslo_log import log
@@ -55,13 +56,10 @@ class BootImages:
         properties = dict(_BOOT_PROPERTIES)
         if boot_mode == images.UEFI:
             properties['hw_firmware_type'] = images.UEFI
-        image_id = self._image.ask('/images', {
-            'name': _boot_tag(node_id), 'visibility': 'private',
-            'container_format': 'bare', 'disk_format': 'iso',
-            'tags': [_BOOT_TAG, _boot_tag(node_id), _boot_tag(ironic_id)],
-            **properties}, 'id', str)
-        _upload(self._image, image_id, path)
-        return image_id
+        return _create(
+            self._image, path, name=_boot_tag(node_id), disk_format='iso',
+            tags=[_BOOT_TAG, _boot_tag(node_id), _boot_tag(ironic_id)],
+            **properties)['id']
 
     def is_active(self, image_id: str) -> bool:
         """Return whether an ISO is there, as a whole."""
@@ -89,25 +87,17 @@ def _boot_tag(name):
 
 
 class InstanceImages:
-    """Images of the systems that servers are rebuilt from, each uploaded once.
+    """Images of the systems that servers are rebuilt from.
 
     An image is found by its name, which is made of the checksum of its
     content and of the properties of the machine: two machines of different
     firmware need two. Only private images of the project count, which nobody
     else can put there.
 
-    An image without content says that somebody is about to upload it, and
-    others wait for that one. Of several that begin at once the one whose
-    image comes first goes on, when the others have given way: Glance's clock
-    has whole seconds, so one that comes later may come first and cannot tell
-    whether the others have seen it.
+    A conductor uploads each once. Several that begin at once upload it each:
+    the images are alike, and what no server is made from is removed later.
     """
 
-    # Seconds between two reads while somebody else uploads.
-    PAUSE = 1.0
-    # An upload begins at once and makes its image "saving"; when it breaks
-    # off, Glance makes it "queued" again.
-    ABANDONED = 30.0
     # What has no content for so long belongs to nobody any more.
     LEFT = datetime.timedelta(days=1)
 
@@ -115,6 +105,9 @@ class InstanceImages:
         """Use the services of a cloud."""
         self._compute = compute
         self._image = image
+        self._lock = threading.Lock()
+        # Set when the upload of an image of a name has ended.
+        self._uploads: dict[str, threading.Event] = {}
 
     def provide(self, checksum: str, machine: dict,
                 fetch: abc.Callable[[], tuple[str, str]], deadline: float,
@@ -127,101 +120,51 @@ class InstanceImages:
         :param deadline: a ``time.monotonic`` value.
         :param kept: how many images that no server is made from may be left
             when one has been made.
-        :raises: ActionTimeout if somebody else does not finish it, or
+        :raises: ActionTimeout if the upload for another node does not end, or
             another HostCloudError.
         """
         properties = {**machine, **_CONFIG_DRIVE, _CHECKSUM: checksum}
         digest = hashlib.sha256(
             json.dumps(properties, sort_keys=True).encode()).hexdigest()
         name = f'{_INSTANCE_TAG}-{digest}'
-        queued_since: dict[str, float] = {}
-        made = None
         while True:
-            found = self._named(name)
-            whole = next(filter(_is_whole, found), None)
-            if whole:
+            own = threading.Event()
+            with self._lock:
+                ended = self._uploads.setdefault(name, own)
+            if ended is own:
                 break
-            under_way = [each for each in found
-                         if self._is_under_way(each, queued_since)]
-            if not under_way:
-                made = self._make(name, properties, fetch, queued_since)
-                continue
-            if time.monotonic() >= deadline:
+            if not ended.wait(deadline - time.monotonic()):
                 raise errors.ActionTimeout(
-                    f'Image {under_way[0]["id"]} ({name}) is being uploaded '
-                    f'since {under_way[0].get("created_at")} and is not '
-                    'done: delete it if nobody does that any more')
-            time.sleep(self.PAUSE)
-        if made == whole['id']:
-            self._remove_unused(whole, kept)
-        elif made:
-            self._delete(made)
-        return whole['id']
+                    f'Image {name} is being uploaded for another node, and '
+                    'that has not ended within [quintupleo]image_timeout: '
+                    'set that to more seconds')
+        try:
+            found = self._find(name)
+            if not found:
+                found = self._make(name, properties, fetch)
+                self._remove_unused(found, kept)
+            return found['id']
+        finally:
+            with self._lock:
+                del self._uploads[name]
+            own.set()
 
-    def _named(self, name):
-        """Read the images of a name, the oldest first."""
-        return sorted(
-            (each for each in self._own(name=name)
-             if each.get('name') == name), key=_age)
+    def _find(self, name):
+        """Return the oldest image of a name that is whole, or None."""
+        return next((each for each in sorted(self._own(name=name), key=_age)
+                     if each.get('name') == name and _is_whole(each)), None)
 
     def _own(self, **filters):
         """Read private images of the project; administrators see others'."""
         return images.read_all(self._image, visibility='private',
                                owner=self._image.project_id, **filters)
 
-    def _is_under_way(self, image, queued_since):
-        """Return whether somebody is about to give an image its content.
-
-        :param queued_since: when each image without content was seen first,
-            by UUID; is added to.
-        """
-        if image.get('status') == 'saving':
-            return True
-        if image.get('status') != 'queued':
-            return False
-        now = time.monotonic()
-        if now - queued_since.setdefault(image['id'], now) < self.ABANDONED:
-            return True
-        self._delete(image['id'])
-        return False
-
-    def _make(self, name, properties, fetch, queued_since):
-        """Make an image and return its UUID; None if another was faster."""
+    def _make(self, name, properties, fetch):
         path, disk_format = fetch()
-        size = os.path.getsize(path)
-        made = self._image.ask('/images', {
-            'name': name, 'visibility': 'private', 'tags': [_INSTANCE_TAG],
-            'container_format': 'bare', 'disk_format': disk_format,
-            **properties, _SIZE: str(size)}, 'id', str)
-        try:
-            if not self._goes_on(made, name, queued_since):
-                self._delete(made)
-                return None
-            LOG.info('Uploading %(size)s bytes as image %(image)s (%(name)s)',
-                     {'size': size, 'image': made, 'name': name})
-            _upload(self._image, made, path)
-        except BaseException:
-            # It may have content, and not the right one.
-            with contextlib.suppress(errors.HostCloudError):
-                self._delete(made)
-            raise
-        return made
-
-    def _goes_on(self, made, name, queued_since):
-        """Return whether who made an image is the one to upload it."""
-        while True:
-            begun = [each for each in self._named(name)
-                     if each['id'] == made or _is_whole(each)
-                     or self._is_under_way(each, queued_since)]
-            if ([each['id'] for each in begun][:1] != [made]
-                    or any(each.get('status') != 'queued' for each in begun)):
-                return False
-            if len(begun) == 1:
-                return True
-            time.sleep(self.PAUSE)
-
-    def _delete(self, image_id):
-        self._image.delete(f'/images/{image_id}')
+        return _create(
+            self._image, path, name=name, tags=[_INSTANCE_TAG],
+            disk_format=disk_format, **properties,
+            **{_SIZE: str(os.path.getsize(path))})
 
     def _remove_unused(self, newest, kept):
         """Remove what no server is made from, but for the newest ones.
@@ -238,7 +181,9 @@ class InstanceImages:
                         each['created_at']) for each in (newest, image))
                     if newest_at - made_at > self.LEFT:
                         self._remove(image)
-                elif image['id'] != newest['id'] and not self._is_used(image):
+                # Another conductor may be about to use the same content's.
+                elif image.get('name') != newest.get('name') and (
+                        not self._is_used(image)):
                     unused += 1
                     if unused > kept:
                         self._remove(image)
@@ -253,7 +198,7 @@ class InstanceImages:
 
     def _remove(self, image):
         try:
-            self._delete(image['id'])
+            self._image.delete(f'/images/{image["id"]}')
             LOG.info('Removed image %(image)s (%(name)s), which no server is '
                      'made from',
                      {'image': image['id'], 'name': image.get('name')})
@@ -275,18 +220,31 @@ def _age(image):
     return image.get('created_at') or '', image['id']
 
 
-def _upload(glance, image_id, path):
-    """Send a file as the content of an image, which has none yet.
+def _create(glance, path, **values):
+    """Make a private image of a file, and return it.
 
-    :raises: HostCloudError if it is not there as a whole.
+    :raises: HostCloudError if it is not there as a whole; then nothing is
+        left of it if the host cloud permits.
     """
-    with open(path, 'rb') as source:
-        glance.upload(f'/images/{image_id}/file', source)
     size = os.path.getsize(path)
-    # keystoneauth sends a request again when a token has run out, and then
-    # nothing is left of the file.
-    image = glance.get(f'/images/{image_id}')
-    if image.get('status') != 'active' or image.get('size') != size:
-        raise errors.ServerError(
-            f'Image {image_id} is {image.get("status")} with '
-            f'{image.get("size")} bytes after {size} were uploaded')
+    image_id = glance.ask('/images', {
+        'visibility': 'private', 'container_format': 'bare', **values},
+        'id', str)
+    LOG.info('Uploading %(size)s bytes as image %(image)s (%(name)s)',
+             {'size': size, 'image': image_id, 'name': values['name']})
+    try:
+        with open(path, 'rb') as source:
+            glance.upload(f'/images/{image_id}/file', source)
+        # keystoneauth sends a request again when a token has run out, and
+        # then nothing is left of the file.
+        image = glance.get(f'/images/{image_id}')
+        if image.get('status') != 'active' or image.get('size') != size:
+            raise errors.ServerError(
+                f'Image {image_id} is {image.get("status")} with '
+                f'{image.get("size")} bytes after {size} were uploaded')
+        return image
+    except BaseException:
+        # It may have content, and not the right one.
+        with contextlib.suppress(errors.HostCloudError):
+            glance.delete(f'/images/{image_id}')
+        raise

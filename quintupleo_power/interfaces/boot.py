@@ -14,8 +14,6 @@ from ironic.drivers import utils as driver_utils
 from oslo_log import log
 
 from quintupleo_power import compat
-from quintupleo_power import exceptions
-from quintupleo_power.host_cloud import time_limit
 from quintupleo_power.interfaces import management
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import boot_iso
@@ -45,7 +43,6 @@ PROPERTIES = driver_info.COMMON_PROPERTIES | {
 }
 
 
-@compat.timed('QuintupleoVirtualMediaBoot')
 class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
                                  base.BootInterface):
     """Boots from an ISO that a rescue puts into the server's CD-ROM drive."""
@@ -66,7 +63,7 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
             for, or there is a config drive that an ISO cannot have beside it.
         """
         self._validate(task, 'deploy')
-        if _runs_from_an_iso(task):
+        if deploy_utils.get_boot_option(task.node) == 'ramdisk':
             _require_no_config_drive(task.node)
             deploy_utils.validate_image_properties(
                 task, deploy_utils.get_image_instance_info(task.node))
@@ -87,7 +84,6 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
 
     @staticmethod
     def _validate(task, ramdisk):
-        info = driver_info.parse(task.node)
         network_data.check(task.node)
         deploy_utils.validate_capabilities(task.node)
         if not isinstance(task.driver.management,
@@ -98,16 +94,10 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
                 'quintupleo, which sets boot device cdrom')
         if deploy_utils.needs_agent_ramdisk(task.node, mode=ramdisk):
             boot_iso.agent(task.node, ramdisk)
-        try:
-            with time_limit.within(exceptions.VALIDATION_TIME, task.node), (
-                    server_access.use(task.node)) as (host, server):
-                with exceptions.translated(info, validating=True):
-                    firmware.requested_image(task.node, host, server)
-                mode = (boot_mode_utils.get_boot_mode_for_deploy(task.node)
-                        or rescue_image.boot_mode(task.node, host, server))
-        except exception.DriverOperationError:
-            # Validation of the power interface tells of it.
-            return
+        with server_access.use(task.node, validating=True) as (host, server):
+            firmware.requested_image(task.node, host, server)
+            mode = (boot_mode_utils.get_boot_mode_for_deploy(task.node)
+                    or rescue_image.boot_mode(task.node, host, server))
         boot_iso.require_boot_loader(task.node, mode)
 
     def prepare_ramdisk(self, task, ramdisk_params):
@@ -155,7 +145,7 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         """Set all boots from now on to be those of the instance.
 
         The ISO of an instance that is there already, as after a take-over, is
-        used again unless something that it is made of has changed.
+        used again.
 
         :raises: InvalidParameterValue, too, if the server lacks the boot mode
             or secure boot that is asked for, or an ISO is to be deployed
@@ -163,13 +153,13 @@ class QuintupleoVirtualMediaBoot(server_interface.ServerInterface,
         :raises: ImageCreationFailed if an ISO is wanted and cannot be made,
             or what Ironic raises if it cannot be fetched.
         """
-        runs_from_an_iso = _runs_from_an_iso(task)
-        if runs_from_an_iso and task.node.provision_state == states.DEPLOYING:
+        is_ramdisk = deploy_utils.get_boot_option(task.node) == 'ramdisk'
+        if is_ramdisk and task.node.provision_state == states.DEPLOYING:
             # Ironic keeps that of a request after it has validated the node.
             _require_no_config_drive(task.node)
         boot_mode_utils.sync_boot_mode(task)
         boot_mode_utils.configure_secure_boot_if_needed(task)
-        if runs_from_an_iso:
+        if is_ramdisk:
             _insert_instance(task)
             device = boot_devices.CDROM
         else:
@@ -196,19 +186,13 @@ def _insert_instance(task):
     """Put the ISO of an instance into the drive, if it is not there."""
     node, mode = task.node, _boot_mode(task)
     purpose = virtual_media.Purpose.INSTANCE
-    source = boot_iso.source_of_instance(node, mode)
     # What is at an address may have changed since the last deployment.
     if node.provision_state != states.DEPLOYING and virtual_media.holds(
-            node, purpose, source):
+            node, purpose):
         return
     virtual_media.eject(node)
     with boot_iso.of_an_instance(task, mode) as path:
-        virtual_media.insert(node, purpose, mode, path, source)
-
-
-def _runs_from_an_iso(task):
-    """Whether the instance is a ramdisk, which no disk has."""
-    return deploy_utils.get_boot_option(task.node) == 'ramdisk'
+        virtual_media.insert(node, purpose, mode, path)
 
 
 def _boot_mode(task):

@@ -35,7 +35,6 @@ _lock = threading.Lock()
 _relays: dict[tuple[str, str], console_relay.Relay] = {}
 
 
-@compat.timed('QuintupleoConsole')
 class QuintupleoConsole(server_interface.ServerInterface,
                         base.ConsoleInterface):
     """Console of a Nova server, by a URL of the host cloud's own proxy."""
@@ -44,7 +43,7 @@ class QuintupleoConsole(server_interface.ServerInterface,
 
     def validate(self, task):
         """Check the node's settings, without a request to the host cloud."""
-        driver_info.parse(task.node)
+        super().validate(task)
         driver_info.console_type(task.node)
 
     def start_console(self, task):
@@ -72,17 +71,12 @@ class QuintupleoConsole(server_interface.ServerInterface,
                     'url': consoles.url(host.compute, server, console_type)}
 
 
-@compat.timed('_RelayedConsole')
 class _RelayedConsole(server_interface.ServerInterface,
                       base.ConsoleInterface):
     """Console at a TCP port of the conductor.
 
     :cvar console_type: a key of :data:`consoles.PROTOCOLS`.
     """
-
-    def validate(self, task):
-        """Check the node's settings, without a request to the host cloud."""
-        driver_info.parse(task.node)
 
     def start_console(self, task):
         """Listen, and check before whether the host cloud gives a console.
@@ -119,7 +113,6 @@ class _RelayedConsole(server_interface.ServerInterface,
         return info
 
 
-@compat.timed('QuintupleoSerialConsole')
 class QuintupleoSerialConsole(_RelayedConsole):
     """Serial console as a TCP stream, as socat makes it for others."""
 
@@ -132,7 +125,6 @@ class QuintupleoSerialConsole(_RelayedConsole):
             f'tcp://{netutils.escape_ipv6(info["host"])}:{info["port"]}')}
 
 
-@compat.timed('QuintupleoGraphicalConsole')
 class QuintupleoGraphicalConsole(_RelayedConsole):
     """VNC server for the noVNC proxies of Ironic and Nova.
 

@@ -24,7 +24,6 @@ from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import keypairs
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import driver_info
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
 from quintupleo_power.rebuild import disk_steps
@@ -37,7 +36,6 @@ LOG = log.getLogger(__name__)
 
 
 # Ironic's own rescue, too, boots an agent, whose heartbeats come here.
-@compat.timed('QuintupleoRebuildDeploy')
 class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                               agent_base.HeartbeatMixin,
                               base.DeployInterface):
@@ -52,7 +50,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
             server.
         """
         node = task.node
-        driver_info.parse(node)
         deploy_utils.validate_capabilities(node)
         if deploy_utils.get_remote_boot_volume(task) or (
                 not task.driver.storage.should_write_image(task)):
@@ -66,7 +63,7 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         image = source_image.validate(task)
         # Ironic passes over steps that an agent may know.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
-        self._check(task, image, fetch=False)
+        self._check(task, image, validating=True)
 
     def supports_deploy(self, task):
         """Return whether validation passes; Ironic asks since 35.0."""
@@ -83,10 +80,10 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         compat.restore_interface(self, task)
 
     @staticmethod
-    def _check(task, image, fetch):
-        """Check server and config drive, as far as that can be done now."""
-        drive = config_drive.of_task(task, fetch)
-        with server_access.use(task.node, validating=True) as (host, server):
+    def _check(task, image, validating=False):
+        """Return the config drive, when it and the server are checked."""
+        drive = config_drive.of_task(task, fetch=not validating)
+        with server_access.use(task.node, validating) as (host, server):
             obstacle = host.capabilities.rebuild_obstacle(server)
             server.require('deployed by a rebuild', obstacle and (
                 f'{obstacle}: use deploy_interface direct'))
@@ -96,24 +93,19 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
             if drive:
                 server_fields.check(task.node, host.compute.microversion,
                                     server, drive)
+        return drive
 
     @task_manager.require_exclusive_lock
     def prepare(self, task):
-        """Check the config drive that came with the request, attach volumes.
+        """Attach volumes.
 
         An instance that is there boots from its disk without a conductor's
         help: another one has nothing to prepare for it.
 
-        :raises: InvalidParameterValue, too, if the config drive cannot be
-            used, or Nova cannot do it with this server.
         :raises: StorageError if a volume target is not attached.
         """
-        if task.node.provision_state != states.DEPLOYING:
-            return
-        # Ironic keeps the config drive of a request after it has validated
-        # the node.
-        self._check(task, {}, fetch=True)
-        task.driver.storage.attach_volumes(task)
+        if task.node.provision_state == states.DEPLOYING:
+            task.driver.storage.attach_volumes(task)
 
     @base.deploy_step(priority=100)
     @task_manager.require_exclusive_lock
@@ -123,15 +115,17 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         A server that must not be off is rebuilt while it runs. To run it
         twice does no harm.
 
-        :raises: InvalidParameterValue, too, if other steps were asked for
-            that only an agent could know.
+        :raises: InvalidParameterValue, too, if the config drive cannot be
+            used, Nova cannot do it with this server, or other steps were
+            asked for that only an agent could know.
         :raises: NetworkError if the node does not get on its networks, and
             what Ironic raises if it cannot have the image.
         """
         node = task.node
-        # Those of the request, which Ironic keeps with the node by now.
+        # Those of the request, as its config drive: Ironic keeps them with
+        # the node after it has validated that.
         conductor_steps.validate_user_deploy_steps_and_templates(task)
-        drive = config_drive.of_task(task)
+        drive = self._check(task, {})
         provide_image = functools.partial(_provide_image, task,
                                           source_image.checksum(task))
         with server_access.use(node) as (host, server):
@@ -146,7 +140,6 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
         task.driver.network.configure_tenant_networks(task)
         task.driver.boot.prepare_instance(task)
         with server_access.use(node) as (host, server):
-            server_fields.check(node, host.compute.microversion, server, drive)
             if drive.network_data:
                 server_fields.check_network(node, drive,
                                             host.ports.of_server(server))
@@ -155,7 +148,7 @@ class QuintupleoRebuildDeploy(server_interface.ServerInterface,
                                     drive.public_key) as key:
                 disk_steps.carry_out(
                     task, 'deploy', transitions.Request.REBUILD,
-                    lambda node, info, host, server: {
+                    lambda host, server: {
                         'imageRef': provide_image(host, server),
                         **server_fields.members(
                             node, host.compute.microversion, server, drive,

@@ -13,7 +13,6 @@ from oslo_log import log
 from quintupleo_power import compat
 from quintupleo_power.conf import CONF
 from quintupleo_power.faults import injection
-from quintupleo_power.host_cloud import ports
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
@@ -25,7 +24,6 @@ LOG = log.getLogger(__name__)
 _LONGEST_PHYSICAL_NETWORK = 64
 
 
-@compat.timed('QuintupleoInspect')
 class QuintupleoInspect(server_interface.ServerInterface,
                         base.InspectInterface):
     """Inspection of a Nova server from outside, in whatever state it is."""
@@ -60,8 +58,8 @@ class QuintupleoInspect(server_interface.ServerInterface,
         added; all else stays. Nothing changes in the host cloud. Then come
         the hooks and rules of the operators.
 
-        :raises: InvalidParameterValue, too, if the node would have more
-            traits than Ironic takes.
+        :raises: InvalidParameterValue, too, if the node's capabilities are
+            malformed, or it would have more traits than Ironic takes.
         :raises: HardwareInspectionFailure if the host cloud does not show
             what is essential, what is found cannot be kept, or a hook or
             a rule says so.
@@ -88,7 +86,6 @@ class QuintupleoInspect(server_interface.ServerInterface,
         _add_traits(task, found)
         for card in missing:
             _add_port(task, found, card, names.get(card.network_id))
-        _warn_of_ignored_macs(node, found)
         _warn_of_capabilities(node, found)
         node.properties = properties
         node.save()
@@ -138,11 +135,6 @@ def _add_traits(task, found):
     present = objects.TraitList.get_by_node_id(task.context, task.node.id)
     for name in sorted(found.valid_traits - set(present.get_trait_names())):
         objects.Trait(task.context, node_id=task.node.id, trait=name).create()
-    invalid = sorted(set(found.traits) - found.valid_traits)
-    if invalid:
-        LOG.info('Node %(node)s does not get these traits of its flavor, '
-                 'which are unknown here: %(traits)s',
-                 {'node': task.node.uuid, 'traits': ', '.join(invalid)})
 
 
 def _add_port(task, found, card, network_name):
@@ -164,18 +156,6 @@ def _add_port(task, found, card, network_name):
         return
     LOG.info('Node %(node)s got port %(port)s for MAC address %(mac)s',
              {'node': task.node.uuid, 'port': port.uuid, 'mac': card.mac})
-
-
-def _warn_of_ignored_macs(node, found):
-    for card in found.cards:
-        if ports.is_ignored(card.mac):
-            _warn(node, (
-                f'MAC address {card.mac} of server {found.server_id} begins '
-                f'with {ports.IGNORED_MAC}, as Neutron chooses them, and '
-                'newer releases of ironic-python-agent pass over such a '
-                'network card: give the server a port with another MAC '
-                'address, for example one that begins with 52:54:00, and '
-                'inspect again'))
 
 
 def _warn_of_capabilities(node, found):

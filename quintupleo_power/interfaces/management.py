@@ -16,18 +16,15 @@ from oslo_log import log
 
 from quintupleo_power import compat
 from quintupleo_power.drift import baseline
-from quintupleo_power import exceptions
 from quintupleo_power.faults import injection
 from quintupleo_power.interfaces import deploy
-from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import attached_iso
 from quintupleo_power.node import boot_device
-from quintupleo_power.node import driver_info
 from quintupleo_power.node import inventory
-from quintupleo_power.node import leftover_data
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import disk_steps
 from quintupleo_power.rebuild import firmware
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import transitions
 
 LOG = log.getLogger(__name__)
@@ -40,19 +37,9 @@ _DEVICES = (boot_devices.PXE, boot_devices.DISK, boot_devices.CDROM)
 _PRIORITIES = {'wipe_disk': 10, 'clear_instance_data': 1}
 
 
-@compat.timed('QuintupleoManagement')
-class QuintupleoManagement(server_interface.ServerInterface,
-                           disk_steps.DiskSteps, attached_iso.VirtualMedia,
+class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
                            base.ManagementInterface):
     """What of a Nova server a BMC would manage, beside its power."""
-
-    def validate(self, task):
-        """Check the node's settings, without a request to the host cloud.
-
-        Ironic calls this before each look at a boot device or boot mode,
-        power sync included; the power interface checks the host cloud.
-        """
-        driver_info.parse(task.node)
 
     def get_supported_boot_devices(self, task):
         """Get a list of the boot devices that this node's server has.
@@ -62,11 +49,10 @@ class QuintupleoManagement(server_interface.ServerInterface,
         """
         with server_access.use(task.node) as (host, server):
             obstacle = host.capabilities.rescue_obstacle(server)
-        supported = {boot_devices.PXE: obstacle is None,
-                     boot_devices.DISK: True,
-                     boot_devices.CDROM: (obstacle is None
-                                          and not server.network_first)}
-        return [device for device in _DEVICES if supported[device]]
+        if obstacle:
+            return [boot_devices.DISK]
+        return [device for device in _DEVICES
+                if device != boot_devices.CDROM or not server.network_first]
 
     @task_manager.require_exclusive_lock
     @injection.injected
@@ -113,9 +99,8 @@ class QuintupleoManagement(server_interface.ServerInterface,
     def get_boot_mode(self, task):
         """Return 'bios', 'uefi', or None if the host cloud does not tell."""
         # Power sync asks right after the power state, whose reading serves.
-        with exceptions.host_cloud(task.node) as (info, host):
-            return host.capabilities.boot_mode(
-                server_access.get_read_only(task.node, info, host))
+        with server_access.use(task.node, cached=True) as (host, server):
+            return host.capabilities.boot_mode(server)
 
     @task_manager.require_exclusive_lock
     def set_boot_mode(self, task, mode):
@@ -139,9 +124,8 @@ class QuintupleoManagement(server_interface.ServerInterface,
             host cloud does not tell.
         """
         # Power sync asks right after the power state, whose reading serves.
-        with exceptions.host_cloud(task.node) as (info, host):
-            state = host.capabilities.secure_boot(
-                server_access.get_read_only(task.node, info, host))
+        with server_access.use(task.node, cached=True) as (host, server):
+            state = host.capabilities.secure_boot(server)
         if state is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_secure_boot_state')
@@ -210,12 +194,11 @@ class QuintupleoManagement(server_interface.ServerInterface,
         if states is None:
             raise exception.UnsupportedDriverExtension(
                 driver=task.node.driver, extension='get_node_health')
-        with exceptions.host_cloud(task.node) as (info, host):
-            server = server_access.get_read_only(task.node, info, host)
+        with server_access.use(task.node, cached=True) as (host, server):
             if server.state.vm_state == 'error':
-                server = server_access.get_read_only(task.node, info, host,
-                                            cached=False)
-            difference = baseline.find(task, info, host, server)
+                server = server_access.get_read_only(task.node, host,
+                                                     cached=False)
+            difference = baseline.find(task, host, server)
         if (difference and difference.kind.severe) or (
                 server.state.vm_state == 'error'):
             return states.HealthState.CRITICAL
@@ -234,7 +217,7 @@ class QuintupleoManagement(server_interface.ServerInterface,
             instance's data with the server.
         """
         steps = super().get_clean_steps(task)
-        is_left = leftover_data.may_be_left(task.node)
+        is_left = server_fields.may_be_left(task.node)
         if isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy) or (
                 is_left and isinstance(task.driver.deploy, compat.NO_DEPLOY)):
             automated = 'wipe_disk'

@@ -57,13 +57,12 @@ def _key(kind):
 def _host_cloud(node):
     """Use the host cloud of a node; its failures are NetworkErrors here."""
     try:
-        with exceptions.host_cloud(node) as (info, host):
-            yield info, host
+        with exceptions.host_cloud(node) as host:
+            yield host
     except exception.DriverOperationError as exc:
         raise exception.NetworkError(str(exc)) from None
 
 
-@compat.timed('QuintupleoNetwork')
 class QuintupleoNetwork(server_interface.ServerInterface,
                         common.VIFPortIDMixin, base.NetworkInterface):
     """Networks of the host cloud, which isolate machines as switches would.
@@ -81,27 +80,22 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         :raises: InvalidParameterValue, too, if one is not in the host cloud,
             or the node must not be powered off.
         """
-        self._validate(task, 'provisioning', 'cleaning')
+        self._validate(task, ('provisioning', 'cleaning'))
 
-    def validate_rescue(self, task):
-        """Check the network for rescuing, see :meth:`validate`."""
-        self._validate(task, 'rescuing')
-
-    def validate_inspection(self, task):
-        """Check the network for inspection, see :meth:`validate`."""
-        self._validate(task, 'inspection')
-
-    @staticmethod
-    def _validate(task, *kinds):
+    def _validate(self, task, kinds):
         if compat.must_stay_on(task.node):
             raise exception.InvalidParameterValue(
                 f'Node {task.node.uuid}: {transitions.STAYS_ON}, or use '
                 'network_interface noop, as Nova changes no ports of a server '
                 'that runs an agent')
         names = {_network(task.node, kind) for kind in kinds}
-        with exceptions.host_cloud(task.node, validating=True) as (_, host):
+        with exceptions.host_cloud(task.node, validating=True) as host:
             for name in names:
                 ports.find_network(host.network, name)
+
+    validate_rescue = functools.partialmethod(_validate, kinds=('rescuing',))
+    validate_inspection = functools.partialmethod(
+        _validate, kinds=('inspection',))
 
     def port_changed(self, task, port_obj):
         """Refuse to change the MAC address of a card that has a VIF.
@@ -135,8 +129,8 @@ class QuintupleoNetwork(server_interface.ServerInterface,
                 f'Node {task.node.uuid}: VIF {vif_id} was to be port group '
                 f'{port.uuid}, and a server has none: delete the port group, '
                 'or name a port with "--port-uuid"')
-        with _host_cloud(task.node) as (info, host):
-            server = server_access.get(task.node, info, host)
+        with _host_cloud(task.node) as host:
+            server = server_access.get(task.node, host)
             host.ports.set_mac(server, vif_id, port.address)
         if task.node.provision_state == states.ACTIVE:
             self._plug(task, {port.address: vif_id})
@@ -204,8 +198,8 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         """Attach ports as cards by MAC address; None takes a card away."""
         if not ports:
             return
-        with _host_cloud(task.node) as (info, host):
-            server = _out_of_rescue(task.node, host, info)
+        with _host_cloud(task.node) as host:
+            server = _out_of_rescue(task.node, host)
             for mac, port_id in ports.items():
                 host.ports.plug(server, mac, port_id)
 
@@ -223,9 +217,9 @@ class QuintupleoNetwork(server_interface.ServerInterface,
                      node.uuid)
             return {port.uuid: made for port, _, made in _made(task, KINDS)}
         self._remove(task, KINDS)
-        with _host_cloud(node) as (info, host):
+        with _host_cloud(node) as host:
             # Ironic boots an agent next, whatever runs now.
-            server = _out_of_rescue(node, host, info, running=True)
+            server = _out_of_rescue(node, host, running=True)
             network_id = ports.find_network(host.network,
                                             _network(node, kind))
             for port in task.ports:
@@ -246,9 +240,9 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         """
         self._remove_unknown(task)
         for port, key, made in _made(task, kinds):
-            with _host_cloud(task.node) as (info, host):
+            with _host_cloud(task.node) as host:
                 try:
-                    server = _out_of_rescue(task.node, host, info, running)
+                    server = _out_of_rescue(task.node, host, running)
                     host.ports.plug(server, port.address, None)
                 except errors.NotFound as exc:
                     LOG.warning('Node %(node)s: port %(port)s is removed, '
@@ -264,7 +258,7 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         for port in task.ports:
             network_id = port.internal_info.get(_MAKING_KEY)
             if network_id:
-                with _host_cloud(task.node) as (_, host):
+                with _host_cloud(task.node) as host:
                     made = host.ports.find(network_id, port.address)
                     if made:
                         host.ports.delete(made)
@@ -320,7 +314,7 @@ class QuintupleoNetwork(server_interface.ServerInterface,
         made = [each for _, _, each in _made(task, KINDS)]
         if node.network_data or not made:
             return node.network_data or {}
-        with _host_cloud(node) as (_, host):
+        with _host_cloud(node) as host:
             return host.ports.network_data(made)
 
 
@@ -346,13 +340,13 @@ def _made(task, kinds):
 
 def _is_in_rescue(task):
     """Whether a node's server runs from a rescue."""
-    with _host_cloud(task.node) as (info, host):
-        server = server_access.get(task.node, info, host)
+    with _host_cloud(task.node) as host:
+        server = server_access.get(task.node, host)
     return (transitions.situation(server.state)
             is transitions.Situation.RESCUE)
 
 
-def _out_of_rescue(node, host, info, running=False):
+def _out_of_rescue(node, host, running=False):
     """Read a server, and end its rescue if its guest has switched itself off.
 
     To Ironic it is off; its own disk runs for the time of a stop, as after
@@ -361,14 +355,14 @@ def _out_of_rescue(node, host, info, running=False):
     :param running: whether it is ended while its guest runs, too.
     :returns: the server.
     """
-    server = server_access.get(node, info, host)
+    server = server_access.get(node, host)
     situation = transitions.situation(server.state)
     if situation is not transitions.Situation.RESCUE_GUEST_OFF and not (
             running and situation is transitions.Situation.RESCUE):
         return server
     server = executor.run(node, transitions.Request.END_RESCUE)
     node.save()
-    return server or server_access.get(node, info, host)
+    return server or server_access.get(node, host)
 
 
 def _network(node, kind):

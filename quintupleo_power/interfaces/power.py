@@ -16,16 +16,15 @@ from quintupleo_power.drift import compare
 from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.faults import injection
-from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.interfaces import boot
 from quintupleo_power.interfaces import deploy
 from quintupleo_power.interfaces import management
 from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
+from quintupleo_power.rebuild import server_fields
 from quintupleo_power import takeover
 from quintupleo_power import transitions
 
@@ -39,11 +38,7 @@ REQUESTS = {
     states.SOFT_REBOOT: transitions.Request.SOFT_REBOOT,
 }
 
-# Servers whose power off was checked, so that a slow one is logged once a day.
-_warned_of = cache.Cache(86400.0)
 
-
-@compat.timed('QuintupleoPower')
 class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
     """Power of a Nova server."""
 
@@ -54,9 +49,9 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
             holds cannot be used.
         """
         _require_wipe(task)
-        with exceptions.host_cloud(task.node, validating=True) as (info, host):
-            server = server_access.get(task.node, info, host, compare=True)
-            _require_usable(task, info, host, server)
+        with exceptions.host_cloud(task.node, validating=True) as host:
+            server = server_access.get(task.node, host, compare=True)
+            _require_usable(task, host, server)
 
     @injection.injected
     def get_power_state(self, task):
@@ -69,11 +64,11 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
             ERROR for a server in ERROR whose power Ironic is about to change.
         """
         pending_request.require_none(task)
-        with exceptions.host_cloud(task.node) as (info, host):
+        with exceptions.host_cloud(task.node) as host:
             # Ironic leaves a node as it is if this says that it is so
             # already, which only a new reading may say.
-            server = (_read_for_sync(task.node, info, host) if task.shared else
-                      server_access.get(task.node, info, host))
+            server = (_read_for_sync if task.shared else server_access.get)(
+                task.node, host)
             is_on = transitions.is_on(server.state)
             if is_on is None:
                 sentence = (
@@ -87,7 +82,7 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
                     return states.ERROR
                 raise errors.HostCloudError(sentence)
             if task.shared:
-                _report_difference(task, info, host, server)
+                _report_difference(task, host, server)
         return states.POWER_ON if is_on else states.POWER_OFF
 
     @task_manager.require_exclusive_lock
@@ -159,7 +154,7 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
         task.spawn_after(manager._spawn_worker, boot_log.keep_missing, task)
 
 
-def _require_usable(task, info, host, server):
+def _require_usable(task, host, server):
     """Require that power requests can be served with a server as it is.
 
     :raises: Refused or another HostCloudError if not.
@@ -175,11 +170,10 @@ def _require_usable(task, info, host, server):
         # Deployed by rebuild or not at all, a node does without PXE.
         if ends_instance or not isinstance(task.driver.deploy, (
                 deploy.QuintupleoRebuildDeploy, *compat.NO_DEPLOY)):
-            _require_rescue(task, info, host, server)
-        _warn_of_a_slow_stop(task.node, host, server)
+            _require_rescue(task, host, server)
     # Where Ironic is about to act it is not stopped: deploying again is
     # what helps.
-    difference = task.shared and baseline.find(task, info, host, server)
+    difference = task.shared and baseline.find(task, host, server)
     if difference:
         raise transitions.Refused(difference.sentence)
 
@@ -206,7 +200,7 @@ def _require_wipe(task):
     if isinstance(task.driver.management, management.QuintupleoManagement):
         return
     if (isinstance(task.driver.deploy, deploy.QuintupleoRebuildDeploy)
-            or leftover_data.may_be_left(task.node)):
+            or server_fields.may_be_left(task.node)):
         raise exception.InvalidParameterValue(
             f'Node {task.node.uuid}: management_interface '
             f"{task.node.get_interface('management')} does not wipe what a "
@@ -214,7 +208,7 @@ def _require_wipe(task):
             'quintupleo, and remove instance_info/management_interface')
 
 
-def _require_rescue(task, info, host, server):
+def _require_rescue(task, host, server):
     """Require what boots a server that does not ask the network by itself."""
     if not isinstance(task.driver.management, management.QuintupleoManagement):
         raise transitions.Refused(
@@ -226,52 +220,30 @@ def _require_rescue(task, info, host, server):
     server.require('booted from the network',
                    host.capabilities.rescue_obstacle(server))
     if not isinstance(task.driver.boot, boot.QuintupleoVirtualMediaBoot):
-        rescue_image.find(task.node, info, host, server)
+        rescue_image.find(task.node, host, server)
 
 
-def _warn_of_a_slow_stop(node, host, server):
-    """Warn once of a server whose own disk runs long at each power off."""
-    if _warned_of.get(server.id):
-        return
-    try:
-        seconds = host.capabilities.shutdown_timeout(server)
-    except errors.HostCloudError:
-        # A warning less must not stop anything.
-        return
-    _warned_of.put(server.id, True)
-    if seconds != 0:
-        LOG.warning(
-            'Node %(node)s: Nova waits %(seconds)s for the guest of server '
-            '%(server)s to shut down at each power off and PXE boot, and its '
-            'own disk runs that long when it is powered off out of PXE. Make '
-            'the server from an image with os_shutdown_timeout=0, unless its '
-            'guest is to be shut down cleanly',
-            {'node': node.uuid, 'server': server.id,
-             'seconds': '60 s or what the host cloud sets'
-             if seconds is None else f'{seconds} s'})
-
-
-def _read_for_sync(node, info, host):
+def _read_for_sync(node, host):
     """Return a server for power sync.
 
     Many nodes share a reading, which may be older than what was done since:
     a change is reported after another reading only.
     """
-    server = server_access.get_read_only(node, info, host)
+    server = server_access.get_read_only(node, host)
     is_on = transitions.is_on(server.state)
     known = node.power_state
     if is_on is None or known and is_on is not (known == states.POWER_ON):
-        return server_access.get_read_only(node, info, host, cached=False)
+        return server_access.get_read_only(node, host, cached=False)
     return server
 
 
-def _report_difference(task, info, host, server):
+def _report_difference(task, host, server):
     """Report what somebody else did to a server.
 
     :raises: HostCloudError if another server has come in its place, whose
         power is not the node's.
     """
-    difference = baseline.find(task, info, host, server)
+    difference = baseline.find(task, host, server)
     if difference and difference.kind is compare.Kind.REPLACED:
         raise errors.HostCloudError(difference.sentence)
     if difference:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the interfaces of a node that is a Nova server have in common."""
 
+import inspect
+
+from quintupleo_power import compat
 from quintupleo_power.node import driver_info
 
 
@@ -15,6 +18,23 @@ class ServerInterface:
     """
 
     properties = driver_info.COMMON_PROPERTIES
+
+    def __init_subclass__(cls):
+        """Let Ironic's metrics time the methods."""
+        super().__init_subclass__()
+        metrics = compat.metrics_utils.get_metrics_logger(cls.__module__)
+        for key, method in list(vars(cls).items()):
+            if inspect.isfunction(method) and not key.startswith('__'):
+                setattr(cls, key,
+                        metrics.timer(f'{cls.__name__}.{key}')(method))
+
+    def validate(self, task):
+        """Check the node's settings, without a request to the host cloud.
+
+        Ironic calls that of the management interface before each look at a
+        boot device or boot mode, power sync included.
+        """
+        driver_info.parse(task.node)
 
     def get_properties(self):
         """Return the properties of the interface, with a sentence each."""

@@ -6,7 +6,6 @@ import re
 from ironic.common import exception
 from ironic.drivers import base
 
-from quintupleo_power import compat
 from quintupleo_power.conf import CONF
 from quintupleo_power.faults import injection
 from quintupleo_power.host_cloud import consoles
@@ -20,7 +19,6 @@ DEFAULT_LINES = 1000
 MAX_LINES = 100000
 
 
-@compat.timed('QuintupleoVendor')
 class QuintupleoVendor(server_interface.ServerInterface, base.VendorInterface):
     """Methods of the vendor passthru."""
 

@@ -7,7 +7,7 @@ from ironic.conductor import periodics
 from ironic.conductor import task_manager
 from ironic.conf import CONF
 
-from quintupleo_power import compat
+from quintupleo_power.interfaces import server_interface
 from quintupleo_power.media import boot_iso
 from quintupleo_power.media import rescue_image
 from quintupleo_power.media import virtual_media
@@ -18,8 +18,7 @@ from quintupleo_power import transitions
 _INTERVAL = CONF.conductor.check_provision_state_interval or 60
 
 
-@compat.timed('QuintupleoManagement')
-class VirtualMedia:
+class VirtualMedia(server_interface.ServerInterface):
     """Methods of the management interface for an ISO that a user attaches.
 
     They raise InvalidParameterValue or MissingParameterValue if there is no

@@ -7,7 +7,6 @@ They hold what Ironic's redfish virtual media boot puts on its own
 
 from collections import abc
 import contextlib
-import hashlib
 import json
 import os
 
@@ -27,9 +26,6 @@ from quintupleo_power import compat
 
 _CA_FILE = 'etc/ironic-python-agent/ironic.crt'
 _CA_CONFIG = f'[DEFAULT]\ncafile = /{_CA_FILE}\n'.encode()
-# What of instance_info decides what an instance runs from.
-_INSTANCE_KEYS = ('boot_iso', 'kernel', 'ramdisk', 'image_source',
-                  'ramdisk_kernel_arguments')
 
 
 def of_the_agent(task: task_manager.TaskManager, boot_mode: str,
@@ -88,16 +84,6 @@ def of_an_instance(task: task_manager.TaskManager, boot_mode: str
         ramdisk = ramdisk or found.get('ramdisk_id')
     line = f'root=/dev/ram0 text {info.get("ramdisk_kernel_arguments") or ""}'
     return _made(task, boot_mode, kernel, ramdisk, line)
-
-
-def source_of_instance(node: 'objects.Node', boot_mode: str) -> str:
-    """Return a checksum of all settings that an instance's ISO is made of.
-
-    :param boot_mode: 'bios' or 'uefi'.
-    """
-    text = json.dumps([boot_mode, _boot_loader(node), CONF.esp_image,
-                       *map(node.instance_info.get, _INSTANCE_KEYS)])
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @contextlib.contextmanager

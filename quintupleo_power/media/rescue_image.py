@@ -9,14 +9,14 @@ from ironic import objects
 from quintupleo_power.conf import CONF
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.media import virtual_media
 from quintupleo_power.node import driver_info
 from quintupleo_power import transitions
 
 
-def find(node: 'objects.Node', info: driver_info.DriverInfo,
-         host: cloud.HostCloud, server: servers.Server,
+def find(node: 'objects.Node', host: cloud.HostCloud, server: servers.Server,
          device: transitions.Device = transitions.Device.PXE) -> str:
     """Return the UUID of the rescue image for a node's server.
 
@@ -32,18 +32,18 @@ def find(node: 'objects.Node', info: driver_info.DriverInfo,
             raise transitions.Refused('There are no virtual media to boot '
                                       'from: attach an ISO first')
         return image
-    name, reference = setting('rescue_image', node, info, host, server)
+    name, reference = setting('rescue_image', node, host, server)
     try:
-        return host.images.find_rescue_image(reference)
+        return images.find_rescue(host.image, reference)
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(
             f'The rescue image of {name} cannot be used: {exc}')
 
 
-def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
-            host: cloud.HostCloud, server: servers.Server,
-            which: str | None = None) -> tuple[str, str]:
+def setting(kind: str, node: 'objects.Node', host: cloud.HostCloud,
+            server: servers.Server, which: str | None = None
+            ) -> tuple[str, str]:
     """Return the setting of a node's image, and the name or UUID in it.
 
     :param kind: 'rescue_image' or 'empty_image'.
@@ -51,7 +51,7 @@ def setting(kind: str, node: 'objects.Node', info: driver_info.DriverInfo,
     :raises: InvalidParameterValue if the node's capabilities are wrong.
     :raises: HostCloudError if the host cloud cannot be asked.
     """
-    reference = getattr(info, kind)
+    reference = getattr(driver_info.parse(node), kind)
     if reference:
         return f'driver_info/quintupleo_{kind}', reference
     option = f'{kind}_{which or boot_mode(node, host, server)}'

@@ -24,7 +24,6 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.node import boot_device
-from quintupleo_power.node import driver_info
 from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
 
@@ -44,19 +43,15 @@ class Purpose(enum.Enum):
 # By which the identifiers of Ironics are made.
 _NAMESPACE = uuid.UUID('8d5c3f0e-9d0f-4a51-9b7c-5a1f0c6d2e47')
 
-# What a node is doing while it runs from the ISO of a purpose; only the user
-# knows when one of theirs is not needed any more.
+# Where a node may run from the ISO of a purpose; only the user knows when one
+# of theirs is not needed any more.
 _NEEDED = {
     Purpose.RAMDISK.value: frozenset((
-        states.CLEANING, states.CLEANWAIT, states.CLEANHOLD,
-        states.DEPLOYING, states.DEPLOYWAIT, states.DEPLOYHOLD,
-        states.INSPECTING, states.INSPECTWAIT,
-        states.RESCUING, states.RESCUEWAIT, states.RESCUE,
-        states.SERVICING, states.SERVICEWAIT, states.SERVICEHOLD)),
+        *states.UNSTABLE_STATES, states.CLEANHOLD, states.DEPLOYHOLD,
+        states.RESCUE, states.SERVICEHOLD)),
     Purpose.INSTANCE.value: frozenset((
-        states.DEPLOYING, states.DEPLOYWAIT, states.DEPLOYDONE,
-        states.ACTIVE, states.RESCUING, states.RESCUEWAIT, states.RESCUE,
-        states.UNRESCUING, states.SERVICING, states.SERVICEWAIT)),
+        *states.UNSTABLE_STATES, states.ACTIVE, states.DEPLOYDONE,
+        states.RESCUE)),
 }
 
 
@@ -91,42 +86,37 @@ def require_free(node: 'objects.Node') -> None:
             'again when that is over')
 
 
-def holds(node: 'objects.Node', purpose: Purpose, source: str) -> bool:
-    """Return whether the right ISO is in a node's drive already.
+def holds(node: 'objects.Node', purpose: Purpose) -> bool:
+    """Return whether an ISO for a purpose is in a node's drive already.
 
-    :param source: what :func:`insert` got.
     :raises: DriverOperationError if the host cloud cannot be asked.
     """
     media = node.driver_internal_info.get(KEY)
-    if not media or not media['image'] or (
-            purpose.value, source) != (media['purpose'], media.get('source')):
+    if not media or not media['image'] or purpose.value != media['purpose']:
         return False
-    with exceptions.host_cloud(node) as (_, host):
+    with exceptions.host_cloud(node) as host:
         return host.boot_images.is_active(media['image'])
 
 
 def insert(node: 'objects.Node', purpose: Purpose, boot_mode: str,
-           path: str, source: str | None = None) -> None:
+           path: str) -> None:
     """Put an ISO into a node's drive, in place of any other, and save it.
 
     :param node: a node, locked.
     :param boot_mode: 'bios' or 'uefi'.
-    :param source: what the ISO is known by when it is wanted again.
     :raises: DriverOperationError if the host cloud does not take it.
     """
-    with exceptions.host_cloud(node) as (_, host):
+    with exceptions.host_cloud(node) as host:
         host.boot_images.delete(node.uuid)
         _save(node, purpose, None)
         _save(node, purpose, host.boot_images.create(
             node.uuid, _this_ironic(ironic_context.get_admin_context()),
-            boot_mode, path), source)
+            boot_mode, path))
 
 
-def _save(node, purpose, image_id, source=None):
-    media = {'purpose': purpose.value, 'image': image_id}
-    if source:
-        media['source'] = source
-    node.set_driver_internal_info(KEY, media)
+def _save(node, purpose, image_id):
+    node.set_driver_internal_info(
+        KEY, {'purpose': purpose.value, 'image': image_id})
     node.save()
 
 
@@ -140,14 +130,12 @@ def eject(node: 'objects.Node') -> None:
     boot_device.forget(node, transitions.Device.CDROM)
     if not node.driver_internal_info.get(KEY):
         return
-    info = driver_info.parse(node)
     try:
-        cloud.get(info.credentials).boot_images.delete(node.uuid)
-    except errors.HostCloudError as exc:
-        cloud.failed(info.credentials, exc)
-        LOG.warning('Node %(node)s: its virtual media could not be removed '
-                    'from the host cloud, which is tried again later: '
-                    '%(reason)s', {'node': node.uuid, 'reason': exc})
+        with exceptions.host_cloud(node) as host:
+            host.boot_images.delete(node.uuid)
+    except exception.DriverOperationError as exc:
+        LOG.warning('Virtual media could not be removed from the host cloud, '
+                    'which is tried again later: %s', exc)
         _save(node, Purpose.RAMDISK, None)
         return
     node.del_driver_internal_info(KEY)
@@ -172,21 +160,16 @@ def remove_ownerless(admin_context: ironic_context.RequestContext) -> None:
         cloud.get(connection.Credentials())
     for credentials, host in cloud.in_use():
         try:
-            for node_uuid in host.boot_images.nodes(maker):
-                if not _has_drive(admin_context, node_uuid):
-                    LOG.info('Removing virtual media of node %s, which is '
-                             'gone', node_uuid)
-                    host.boot_images.delete(node_uuid)
+            found = host.boot_images.nodes(maker)
+            needed = {node.uuid for node in objects.Node.list(
+                admin_context, filters={'uuid_in': list(found)})
+                if KEY in node.driver_internal_info}
+            for node_uuid in found - needed:
+                LOG.info('Removing virtual media of node %s, which is gone',
+                         node_uuid)
+                host.boot_images.delete(node_uuid)
         except errors.HostCloudError as exc:
             cloud.failed(credentials, exc)
             LOG.warning('Virtual media of nodes that are gone could not be '
                         'looked for in the host cloud, which is tried again '
                         'later: %s', exc)
-
-
-def _has_drive(admin_context, node_uuid):
-    try:
-        node = objects.Node.get_by_uuid(admin_context, node_uuid)
-    except exception.NodeNotFound:
-        return False
-    return KEY in node.driver_internal_info

@@ -32,7 +32,7 @@ KEYS = {
         'interfaces.console',
         'the type of the console that a conductor relays, and where'),
     INSTANCE_METADATA: (
-        'node.leftover_data',
+        'rebuild.server_fields',
         'the metadata that a deployment has given to the server, for it to '
         'be removed with the instance'),
     FAULTS: ('faults.injection', 'the faults that are still to happen'),

@@ -5,6 +5,7 @@ import dataclasses
 import re
 
 from ironic.common import exception
+from ironic.drivers import utils as driver_utils
 import os_traits
 from oslo_utils import units
 
@@ -46,11 +47,12 @@ class Inventory:
         """Return a node's current properties, updated.
 
         :raises: HardwareInspectionFailure if the size of the disk is not
-            known, or the node's capabilities are malformed.
+            known, InvalidParameterValue if the capabilities are malformed.
         """
         found = {'cpus': self.cpus, 'memory_mb': self.memory_mb,
-                 'local_gb': self._or_current('local_gb', current),
-                 'cpu_arch': (self._or_current('cpu_arch', current)
+                 'local_gb': (current.get('local_gb')
+                              if self.local_gb is None else self.local_gb),
+                 'cpu_arch': (self.cpu_arch or current.get('cpu_arch')
                               or DEFAULT_ARCHITECTURE),
                  'vendor': current.get('vendor') or VENDOR}
         if found['local_gb'] is None:
@@ -60,24 +62,22 @@ class Inventory:
                 'properties/local_gb of the node, or let these credentials '
                 'read volumes')
         # What an operator has set is not overwritten.
-        capabilities = {**self._capabilities(), **_capabilities(current)}
+        capabilities = {**self._capabilities(),
+                        **driver_utils.capabilities_to_dict(
+                            current.get('capabilities'))}
         if capabilities:
             found['capabilities'] = ','.join(
                 f'{name}:{value}' for name, value in capabilities.items())
         return {**current, **found}
-
-    def _or_current(self, name, current):
-        value = getattr(self, name)
-        return current.get(name) if value is None else value
 
     def contradictions(self, current: dict) -> dict[str, tuple[str, str]]:
         """Return the node's and the server's capabilities that differ.
 
         :param current: the node's properties.
         :returns: dict of (the node's value, the server's) by name.
-        :raises: HardwareInspectionFailure if the node's are malformed.
+        :raises: InvalidParameterValue if the node's are malformed.
         """
-        own = _capabilities(current)
+        own = driver_utils.capabilities_to_dict(current.get('capabilities'))
         return {name: (own[name], value)
                 for name, value in self._capabilities().items()
                 if own.get(name, value).lower() != value}
@@ -114,15 +114,3 @@ class Inventory:
         standard = set(os_traits.get_traits())
         return {trait for trait in self.traits
                 if trait in standard or _CUSTOM_TRAIT.fullmatch(trait)}
-
-
-def _capabilities(properties):
-    """Parse the capabilities of a node, which are a text."""
-    text = properties.get('capabilities')
-    try:
-        return dict(each.split(':', 1) for each in text.split(',')) if (
-            text) else {}
-    except (AttributeError, ValueError):
-        raise exception.HardwareInspectionFailure(
-            error=f'properties/capabilities of the node is {text!r} and not '
-            'of the form name:value,name:value: correct it')

@@ -35,10 +35,6 @@ _BOOTING = (states.POWER_ON, states.REBOOT, states.SOFT_REBOOT)
 POWER_OFF_STATES = (states.POWER_OFF, states.SOFT_POWER_OFF)
 POWER_STATES = (*_BOOTING, *POWER_OFF_STATES)
 
-# Nodes whose request this process finishes. The lock of the node keeps others
-# away.
-_being_finished: set[str] = set()
-
 
 @contextlib.contextmanager
 def kept(node: objects.Node, power_state: str) -> abc.Iterator[None]:
@@ -53,29 +49,18 @@ def kept(node: objects.Node, power_state: str) -> abc.Iterator[None]:
     :raises: InvalidParameterValue if another release of the driver has kept a
         boot device that this one does not know.
     """
-    if node.uuid not in _being_finished:
-        device = boot_device.of_next_boot(node)
-        node.set_driver_internal_info(KEY, {
-            'power_state': power_state,
-            'boot_device': device.value,
-            'provision_state': node.provision_state,
-            'conductor': CONF.host,
-            'begun_at': time.time(),
-        })
+    device = boot_device.of_next_boot(node)
+    node.set_driver_internal_info(KEY, {
+        'power_state': power_state,
+        'boot_device': device.value,
+        'provision_state': node.provision_state,
+        'conductor': CONF.host,
+        'begun_at': time.time(),
+    })
     try:
         yield
     finally:
         node.del_driver_internal_info(KEY)
-
-
-@contextlib.contextmanager
-def being_finished(node: objects.Node) -> abc.Iterator[None]:
-    """Leave the request of a node as it is while this process finishes it."""
-    _being_finished.add(node.uuid)
-    try:
-        yield
-    finally:
-        _being_finished.discard(node.uuid)
 
 
 def get(node: objects.Node) -> dict | None:
@@ -118,7 +103,7 @@ def require_none(task: task_manager.TaskManager) -> None:
             raise exception.DriverOperationError(
                 f'{title(node, request)} was interrupted and is about to '
                 'be finished')
-    elif node.target_power_state and node.uuid not in _being_finished:
+    elif node.target_power_state:
         # A newer request, which may end with the read of the power state.
         node.del_driver_internal_info(KEY)
 

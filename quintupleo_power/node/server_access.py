@@ -15,6 +15,7 @@ from oslo_utils import uuidutils
 from quintupleo_power.conf import CONF
 from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.node import driver_info
@@ -27,19 +28,20 @@ _CLOUD = ('quintupleo_cloud', 'quintupleo_auth_url', 'quintupleo_region_name',
 
 
 @contextlib.contextmanager
-def use(node: objects.Node, validating: bool = False
+def use(node: objects.Node, validating: bool = False, cached: bool = False
         ) -> abc.Iterator[tuple[cloud.HostCloud, servers.Server]]:
     """Use a node's host cloud and server, as :func:`get` returns it.
 
     :param validating: see :func:`exceptions.host_cloud`, whose exceptions
         are raised.
+    :param cached: whether :func:`get_read_only` serves.
     """
-    with exceptions.host_cloud(node, validating) as (info, host):
-        yield host, get(node, info, host)
+    with exceptions.host_cloud(node, validating) as host:
+        yield host, (get_read_only if cached else get)(node, host)
 
 
-def get(node: objects.Node, info: driver_info.DriverInfo,
-        host: cloud.HostCloud, compare: bool = False) -> servers.Server:
+def get(node: objects.Node, host: cloud.HostCloud,
+        compare: bool = False) -> servers.Server:
     """Return a node's server as a reading shows it that begins now.
 
     A node whose last request was of that server is not compared with other
@@ -48,15 +50,17 @@ def get(node: objects.Node, info: driver_info.DriverInfo,
     :param compare: whether to compare it all the same.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
-    server = host.servers.get(info.server)
+    try:
+        server = host.servers.get(driver_info.parse(node).server)
+    except (errors.NotFound, errors.NotUnique) as exc:
+        raise type(exc)(f'{exc} (see driver_info/quintupleo_server)')
     _require_metadata(node, server)
     if compare or _used(node.driver_internal_info) != server.id:
         _require_unshared(node, server)
     return server
 
 
-def get_read_only(node: objects.Node, info: driver_info.DriverInfo,
-                  host: cloud.HostCloud,
+def get_read_only(node: objects.Node, host: cloud.HostCloud,
                   cached: bool = True) -> servers.Server:
     """Return a node's server for what changes nothing and shows no secret.
 
@@ -65,6 +69,7 @@ def get_read_only(node: objects.Node, info: driver_info.DriverInfo,
     :param cached: whether it may be as of a few seconds ago.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
+    info = driver_info.parse(node)
     with cloud.limit_readers(info.credentials,
                              CONF.conductor.sync_power_state_workers):
         server = (host.servers.get_cached(

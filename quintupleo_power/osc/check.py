@@ -17,10 +17,7 @@ from quintupleo_power.osc import common
 
 
 class Check(common.Command, command.Lister):
-    _description = _(
-        'Look whether a cloud can be a host cloud, and whether a conductor '
-        'is set up for it. Nothing is changed without --try. The exit status '
-        'is 1 if a check fails.')
+    _description = _('Check a host cloud, and a conductor that uses it')
 
     # Credentials that do not serve are something to be found, too.
     auth_required = False
@@ -42,7 +39,7 @@ class Check(common.Command, command.Lister):
                 ('network', '<network>', _(
                     'Look at this network, on which servers are to be '
                     'provisioned; UUID or name')),
-                ('environment', '<name>', _(
+                ('environment', '<environment>', _(
                     'Look at the servers of this environment, too'))):
             parser.add_argument(
                 f'--{what}', metavar=metavar, action='append', default=[],

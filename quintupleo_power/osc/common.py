@@ -33,15 +33,20 @@ def connection(app):
 def shown_progress(interrupted='Interrupted.'):
     """Yield a Progress; raise EnvironmentsError as CommandError.
 
-    :param interrupted: message after Ctrl-C.
+    :param interrupted: message after Ctrl-C, for which cliff exits with 130.
     """
     shown = progress.Progress(sys.stderr)
     try:
         yield shown
     except errors.EnvironmentsError as exc:
+        if isinstance(exc.__context__, KeyboardInterrupt):
+            # What could not be undone after it.
+            shown.note(str(exc))
+            raise exc.__context__
         raise exceptions.CommandError(str(exc))
     except KeyboardInterrupt:
-        raise exceptions.CommandError(interrupted)
+        shown.note(interrupted)
+        raise
     finally:
         shown.end()
 
@@ -51,7 +56,7 @@ def argument_type(pattern, expected, convert=str):
     def parse(text):
         if not re.fullmatch(pattern, text):
             raise argparse.ArgumentTypeError(
-                f'invalid value {text!r}: use {expected}')
+                f'{text!r} is not {expected}')
         return convert(text)
 
     return parse
@@ -60,8 +65,8 @@ def argument_type(pattern, expected, convert=str):
 _positive_int = argument_type('0*[1-9][0-9]*', 'an integer from 1 on', int)
 # Of an environment, or of a snapshot.
 valid_name = argument_type(
-    schema.ENVIRONMENT_PATTERN, 'up to 40 letters, digits, dots, dashes and '
-    'underscores, the first a letter or a digit')
+    schema.ENVIRONMENT_PATTERN, 'a name: use up to 40 letters, digits, dots, '
+    'dashes and underscores, the first a letter or a digit')
 
 
 class Command(command.Command):
@@ -93,12 +98,17 @@ class EnvironmentsCommand(Command):
             return self.act(parsed_args, environment.Environments(
                 connection(self.app), shown, **options))
 
+    def produce_output(self, parsed_args, column_names, data):
+        """Print nothing after a file on standard output."""
+        return column_names and super().produce_output(
+            parsed_args, column_names, data)
+
 
 class OfEnvironment(EnvironmentsCommand):
     """A command for one environment, which is its first argument."""
 
     def add_arguments(self, parser):
-        parser.add_argument('name', metavar='<name>',
+        parser.add_argument('name', metavar='<environment>',
                             help=_("The environment's name"))
 
 
@@ -133,7 +143,8 @@ def add_enrolment_options(parser):
     add_baremetal_options(target)
     target.add_argument(
         '-o', '--output', metavar='<file>',
-        help=_('Write this file instead of enrolling'))
+        help=_('Write this file instead of enrolling; "-" for standard '
+               'output, and nothing else there'))
     parser.add_argument(
         '--tag-servers', action='store_true',
         help=_("Set metadata quintupleo_node of each server to its node's "
@@ -145,7 +156,7 @@ def add_enrolment_options(parser):
                '(default: none, for what its section [quintupleo] names)'))
 
 
-def enroll(app, parsed_args, found, described, refuse_enrolled=False):
+def enroll(app, parsed_args, found, described):
     """Enroll nodes, or write them to a file; return columns and rows."""
     if parsed_args.output and parsed_args.tag_servers:
         raise errors.EnvironmentsError(
@@ -154,12 +165,13 @@ def enroll(app, parsed_args, found, described, refuse_enrolled=False):
             '--property quintupleo_node=<uuid of the node>"')
     if parsed_args.output:
         _write(app, parsed_args.output, {'nodes': described})
+        if parsed_args.output == '-':
+            return (), ()
         return ('Name', 'Server'), [
             (each['name'], each['driver_info']['quintupleo_server'])
             for each in described]
     return ('Name', 'UUID', 'Server', 'Outcome'), found.enroll(
-        described, baremetal(app, parsed_args), refuse_enrolled,
-        parsed_args.tag_servers)
+        described, baremetal(app, parsed_args), parsed_args.tag_servers)
 
 
 def baremetal(app, parsed_args):
@@ -179,8 +191,7 @@ def baremetal(app, parsed_args):
             return cloud.baremetal
     raise errors.EnvironmentsError(
         'The host cloud has no Ironic of its own: name another one with '
-        '--os-baremetal-cloud or --os-baremetal-endpoint, or enroll into a '
-        'file with -o')
+        '--os-baremetal-cloud or --os-baremetal-endpoint')
 
 
 def _write(app, path, content):
@@ -212,13 +223,30 @@ class LinesColumn(columns.FormattableColumn):
             for each in self._value)
 
 
-def print_removed(app, name, existed):
-    """Say what became of a thing that was to be removed."""
-    print(f'{name}: ' + ('removed' if existed else 'does not exist'),
-          file=app.stdout)
+def add_deletion_options(parser):
+    parser.add_argument(
+        '--ignore-missing', action='store_true',
+        help=_('It is no error if one does not exist'))
 
 
-def natural_order(name):
-    """Return a sort key that puts compute-2 before compute-10."""
-    return [int(part) if part.isdecimal() else part
-            for part in re.split(r'(\d+)', name)]
+def delete_each(app, parsed_args, names, delete):
+    """Delete each of some names, and raise at the end what was wrong.
+
+    :param delete: function that returns whether it existed.
+    """
+    problems = []
+    for name in names:
+        # An error of one does not keep the others.
+        try:
+            with errors.translated():
+                existed = delete(name)
+            if not (existed or parsed_args.ignore_missing):
+                raise errors.EnvironmentsError('it does not exist')
+        except errors.EnvironmentsError as exc:
+            problems.append(f'{name}: {exc}')
+        else:
+            print(f'{name}: ' + ('deleted' if existed else 'does not exist'),
+                  file=app.stdout)
+    if problems:
+        raise errors.EnvironmentsError('\n'.join([
+            *problems, f'{len(problems)} of {len(names)} failed to delete.']))

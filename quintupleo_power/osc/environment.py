@@ -13,7 +13,7 @@ from quintupleo_power.environments import conductor
 from quintupleo_power.environments import definition
 from quintupleo_power.environments import environment
 from quintupleo_power.environments import errors
-from quintupleo_power.environments import networking
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
 from quintupleo_power.environments import remover
@@ -52,30 +52,27 @@ def _add_clouds_yaml_option(parser):
                'do not'))
 
 
-def _columns(found):
-    """Return (names, values) of an environment."""
+def _values(found):
+    """Return the columns of an environment as a dict."""
     servers = [{
         'name': each.body.name, 'id': each.id,
         'role': each.key.split('.')[1], 'status': each.body.status,
         'addresses': _addresses(found, each)}
-        for each in sorted(
-            found.all(plan.SERVER),
-            key=lambda each: common.natural_order(each.body.name))]
+        for each in sorted(found.all(plan.SERVER), key=lambda each: (
+            each.key.split('.')[1], len(each.key), each.key))]
     ironic = found.ironic and found.ironic.body
-    columns = {
+    return {
         'name': found.name,
         'status': found.status,
         'created_at': _timestamp(found.created_at),
         'ironic_url': ironic.metadata[conductor.URL] if ironic else '',
         'ironic_status': conductor.status(ironic) if ironic else '',
-        'roles': format_columns.DictColumn(
-            {role.name: f'{role.count} ({role.kind})'
-             for role in found.definition.roles} if found.definition else {}),
+        'roles': _roles(found),
         'servers': common.LinesColumn(servers, '{name} {status} {id}'),
         'networks': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.NETWORK)}),
         'virtual_ips': format_columns.DictColumn(
-            {each.body.name: ', '.join(networking.fixed_ips(each.body))
+            {each.body.name: ', '.join(owned_resources.fixed_ips(each.body))
              for each in found.all(plan.VIRTUAL_IP)}),
         'ports': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.PORT)
@@ -87,7 +84,14 @@ def _columns(found):
         'volumes': format_columns.DictColumn(
             {each.body.name: each.id for each in found.all(plan.VOLUME)}),
     }
-    return tuple(columns), tuple(columns.values())
+
+
+def _roles(found):
+    """Return a column with the roles of an environment, or none of them."""
+    roles = found.definition.roles if found.definition else ()
+    return common.LinesColumn(
+        [{'name': role.name, 'kind': role.kind, 'count': role.count}
+         for role in roles], '{name}: {count} ({kind})')
 
 
 def _addresses(found, server):
@@ -95,7 +99,7 @@ def _addresses(found, server):
     prefix = plan.key(plan.PORT, *server.key.split('.')[1:], '')
     return [address for each in found.all(plan.PORT)
             if each.key.startswith(prefix)
-            for address in networking.fixed_ips(each.body)]
+            for address in owned_resources.fixed_ips(each.body)]
 
 
 def _timestamp(moment):
@@ -103,10 +107,7 @@ def _timestamp(moment):
 
 
 class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
-    _description = _(
-        'Make an environment from a file: networks, servers that become '
-        'bare-metal nodes, and ordinary ones. Existing resources stay, so '
-        'the same command goes on after an interruption.')
+    _description = _('Create an environment, or the rest of it, from a file')
 
     def add_arguments(self, parser):
         parser.add_argument(
@@ -135,7 +136,7 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
             raise errors.EnvironmentsError(
                 f'{parsed_args.file} has no "name": add one, or give --name')
         if parsed_args.dry_run:
-            return _preview_columns(name, environments.preview(wanted, name))
+            return _preview_columns(name, *environments.preview(wanted, name))
         if parsed_args.clouds_yaml:
             clouds_yaml.check(parsed_args.clouds_yaml, name)
         if ((parsed_args.clouds_yaml or parsed_args.ironic_os_cloud)
@@ -152,72 +153,90 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
         if parsed_args.clouds_yaml:
             clouds_yaml.write(parsed_args.clouds_yaml, name,
                               environments.access(found))
-        return _columns(found)
+        return zip(*_values(found).items(), strict=True)
 
 
-def _preview_columns(name, preview):
+def _preview_columns(name, wanted, costs):
     return ('name', 'to_make', 'quota'), (
         name,
         common.LinesColumn(
-            [{'what': what, 'names': sorted(names, key=common.natural_order)}
-             for what, names in preview.names.items()],
+            [{'what': what, 'names': names} for what, names in wanted.items()],
             '{what}: {names}'),
         common.LinesColumn(
-            [{'what': each.what, 'needed': each.needed,
-              'used': _or_unknown(each.used),
-              'limit': 'none' if each.used is not None and each.limit is None
-                       else _or_unknown(each.limit)}
-             for each in preview.costs],
+            [{'what': each.what, 'needed': each.needed, 'used': each.used,
+              # As quotas are shown by all of OpenStack.
+              'limit': -1 if each.used is not None and each.limit is None
+                       else each.limit}
+             for each in costs],
             '{what}: {needed} needed, {used} in use, limit {limit}'))
 
 
-def _or_unknown(number):
-    return 'unknown' if number is None else number
-
-
 class ListEnvironments(common.EnvironmentsCommand, command.Lister):
-    _description = _(
-        'List the environments of the project. COMPLETE ones have all '
-        'resources of their file, INCOMPLETE ones were interrupted or have '
-        'lost something. LEFTOVER ones remain from a deletion.')
+    _description = _('List environments')
+
+    def add_arguments(self, parser):
+        parser.add_argument(
+            '--long', action='store_true',
+            help=_('List roles, and URL and status of an Ironic, too'))
 
     def act(self, parsed_args, environments):
-        return ('Name', 'Status', 'Created At', 'Servers'), [
-            (each.name, each.status, _timestamp(each.created_at),
-             len(each.all(plan.SERVER))) for each in environments.all()]
+        titles = ['Name', 'Status', 'Created At', 'Servers']
+        if parsed_args.long:
+            titles += ['Roles', 'Ironic URL', 'Ironic Status']
+        return titles, [
+            [len(each.all(plan.SERVER)) if title == 'Servers'
+             else _values(each)[title.lower().replace(' ', '_')]
+             for title in titles] for each in environments.all()]
 
 
 class ShowEnvironment(common.OfEnvironment, command.ShowOne):
-    _description = _('Show an environment.')
+    _description = _('Show an environment')
 
     def add_arguments(self, parser):
         super().add_arguments(parser)
         _add_clouds_yaml_option(parser)
+        parser.add_argument(
+            '--long', action='store_true',
+            help=_('Show, of the nodes in an Ironic, power state, boot device '
+                   'in use, health and what is wrong with the server, too'))
+        common.add_baremetal_options(parser.add_mutually_exclusive_group())
 
     def act(self, parsed_args, environments):
         found = environments.get(parsed_args.name)
         if parsed_args.clouds_yaml:
             clouds_yaml.write(parsed_args.clouds_yaml, parsed_args.name,
                               environments.access(found))
-        return _columns(found)
+        values = _values(found)
+        if parsed_args.long:
+            values['nodes'] = common.LinesColumn(
+                environments.node_states(
+                    found, common.baremetal(self.app, parsed_args)),
+                '{name}: {power_state}, boot device {boot_device}, health '
+                '{health}, problem {problem}')
+        return zip(*values.items(), strict=True)
 
 
 class DeleteEnvironment(common.EnvironmentsCommand):
-    _description = _(
-        'Remove environments: all that belongs to them, and nothing else. '
-        'It is not an error if one does not exist.')
+    _description = _('Delete environments with all that belongs to them')
 
     def add_arguments(self, parser):
-        parser.add_argument('names', metavar='<name>', nargs='*',
-                            help=_('Its name; may be repeated'))
+        parser.add_argument('names', metavar='<environment>', nargs='*',
+                            help=_("The environment's name; may be repeated"))
         parser.add_argument(
             '--older-than', metavar='<age>', type=_age,
             help=_('Only those that are older, such as 90m, 6h or 2d; '
-                   'without names, all that are'))
+                   'without names, all that are, after a confirmation'))
         parser.add_argument(
-            '--prefix', metavar='<text>', default='',
+            '--prefix', metavar='<text>',
             help=_('With --older-than and without names: only those whose '
                    'names begin with it'))
+        parser.add_argument(
+            '--dry-run', action='store_true',
+            help=_('Show the names of those to delete, and delete nothing'))
+        parser.add_argument(
+            '--yes', '--auto-approve', action='store_true',
+            help=_('Delete without asking for a confirmation'))
+        common.add_deletion_options(parser)
         common.add_concurrency_option(parser)
         common.add_timeout_option(
             parser, remover.TIMEOUT, _(
@@ -226,57 +245,57 @@ class DeleteEnvironment(common.EnvironmentsCommand):
 
     def act(self, parsed_args, environments):
         age, names = parsed_args.older_than, parsed_args.names
+        is_sweep = age is not None and not names
         if age is None and not names:
             raise errors.EnvironmentsError(
                 'Which environment? Give its name, or --older-than')
+        if parsed_args.prefix and not is_sweep:
+            raise errors.EnvironmentsError(
+                '--prefix is for --older-than without names: leave it out')
         if age is not None:
             before = timeutils.utcnow(with_timezone=True) - age
             names = [each.name for each in environments.all()
                      if each.created_at and each.created_at < before
-                     and (each.name in names if names
-                          else each.name.startswith(parsed_args.prefix))]
-        problems = []
-        for name in names:
-            # An error of one does not keep the others.
-            try:
-                with errors.translated():
-                    existed = environments.delete(name)
-            except errors.Cancelled:
-                raise
-            except errors.EnvironmentsError as exc:
-                problems.append(f'Environment "{name}":\n{exc}')
-            else:
-                common.print_removed(self.app, name, existed)
-        if not names:
-            print('Nothing is to be removed.', file=self.app.stdout)
-        if problems:
-            raise errors.EnvironmentsError('\n'.join(problems))
+                     and (each.name in names if names else
+                          each.name.startswith(parsed_args.prefix or ''))]
+        if parsed_args.dry_run or is_sweep:
+            print('To be deleted: ' + (', '.join(names) or 'nothing'),
+                  file=self.app.stdout, flush=True)
+        if parsed_args.dry_run or (is_sweep and names and not parsed_args.yes
+                                   and not _is_confirmed()):
+            return
+        common.delete_each(self.app, parsed_args, names, environments.delete)
+
+
+def _is_confirmed():
+    try:
+        return input(_('Delete them? [y/N] ')).strip().lower() in ('y', 'yes')
+    except EOFError:
+        raise errors.EnvironmentsError(
+            'Nothing was deleted, as nobody can be asked: give --yes')
 
 
 class ScaleEnvironment(common.OfEnvironment, command.ShowOne):
-    _description = _(
-        'Give a role of an environment another number of servers. Those with '
-        'the highest numbers go first: take their nodes out of Ironic '
-        'before.')
+    _description = _('Set the number of servers of a role')
 
     def add_arguments(self, parser):
         super().add_arguments(parser)
         parser.add_argument('role', metavar='<role>',
                             help=_("The role's name"))
         parser.add_argument('count', metavar='<count>', type=_count,
-                            help=_('How many servers it is to have'))
+                            help=_(
+            'How many servers it is to have; the ones with the highest '
+            'numbers go first: take their nodes out of Ironic before'))
         _add_wait_options(parser)
 
     def act(self, parsed_args, environments):
-        return _columns(environments.scale(
-            parsed_args.name, parsed_args.role, parsed_args.count,
-            parsed_args.wait))
+        found = environments.scale(parsed_args.name, parsed_args.role,
+                                   parsed_args.count, parsed_args.wait)
+        return zip(*_values(found).items(), strict=True)
 
 
 class EnrollEnvironment(common.OfEnvironment, command.Lister):
-    _description = _(
-        'Make the servers of an environment nodes of an Ironic, each once, '
-        'or write a file for "openstack baremetal create".')
+    _description = _('Enroll the servers of an environment in an Ironic')
 
     def add_arguments(self, parser):
         super().add_arguments(parser)
@@ -289,9 +308,7 @@ class EnrollEnvironment(common.OfEnvironment, command.Lister):
 
 
 class EnvironmentLogs(common.OfEnvironment):
-    _description = _(
-        'Show the serial console logs of the servers of an environment, each '
-        "line with its server's name, or write them to files.")
+    _description = _('Show or save the console logs of an environment')
 
     interrupted = _('Interrupted.')
 
@@ -312,6 +329,8 @@ class EnvironmentLogs(common.OfEnvironment):
         found = environments.get(parsed_args.name)
         if parsed_args.output:
             environments.save_logs(found, parsed_args.output)
+            print(f'{found.name}: logs written to {parsed_args.output}',
+                  file=self.app.stdout)
             return
         logs = environments.console_logs(found)
         width = max(map(len, logs.names), default=0)
@@ -334,19 +353,15 @@ class _SnapshotCommand(common.OfEnvironment):
 
 
 class SnapshotEnvironment(_SnapshotCommand):
-    _description = _(
-        'Keep the disks of all servers of an environment as they are at one '
-        'moment, all or none. Servers that run are stopped for it, and '
-        'started again.')
+    _description = _('Create a snapshot of all servers, stopped for it')
 
     def act(self, parsed_args, environments):
         environments.snapshot(parsed_args.name, parsed_args.snapshot)
+        print(f'{parsed_args.snapshot}: created', file=self.app.stdout)
 
 
 class RestoreEnvironment(_SnapshotCommand):
-    _description = _(
-        'Bring the disks of all servers of an environment back to a '
-        'snapshot. The servers are switched off then.')
+    _description = _('Restore all servers from a snapshot, and stop them')
 
     def add_arguments(self, parser):
         super().add_arguments(parser)
@@ -357,15 +372,14 @@ class RestoreEnvironment(_SnapshotCommand):
     def act(self, parsed_args, environments):
         environments.restore(parsed_args.name, parsed_args.snapshot,
                              parsed_args.start)
+        print(f'{parsed_args.snapshot}: restored', file=self.app.stdout)
 
 
 class ListSnapshots(common.EnvironmentsCommand, command.Lister):
-    _description = _(
-        'List the snapshots of environments. An INCOMPLETE one was '
-        'interrupted: make it again, or delete it.')
+    _description = _('List snapshots of environments')
 
     def add_arguments(self, parser):
-        parser.add_argument('name', metavar='<name>', nargs='?',
+        parser.add_argument('name', metavar='<environment>', nargs='?',
                             help=_('Only those of this environment'))
 
     def act(self, parsed_args, environments):
@@ -377,9 +391,7 @@ class ListSnapshots(common.EnvironmentsCommand, command.Lister):
 
 
 class DeleteSnapshots(common.OfEnvironment):
-    _description = _(
-        'Remove snapshots of an environment. It is not an error if one does '
-        'not exist.')
+    _description = _('Delete snapshots of an environment')
 
     def add_arguments(self, parser):
         super().add_arguments(parser)
@@ -387,8 +399,9 @@ class DeleteSnapshots(common.OfEnvironment):
             'snapshots', metavar='<snapshot>', nargs='+',
             type=common.valid_name,
             help=_("The snapshot's name; may be repeated"))
+        common.add_deletion_options(parser)
 
     def act(self, parsed_args, environments):
-        for each in parsed_args.snapshots:
-            existed = environments.snapshots.delete(parsed_args.name, each)
-            common.print_removed(self.app, each, existed)
+        common.delete_each(
+            self.app, parsed_args, parsed_args.snapshots,
+            lambda name: environments.snapshots.delete(parsed_args.name, name))

@@ -31,9 +31,7 @@ class FaultCommand(common.Command):
 
 
 class CreateFault(FaultCommand, command.ShowOne):
-    _description = _(
-        'Give a node a fault, which happens to its next requests. The '
-        'conductor needs [quintupleo]fault_injection.')
+    _description = _('Create a fault that happens to requests of a node')
 
     def add_arguments(self, parser):
         super().add_arguments(parser)
@@ -52,14 +50,14 @@ class CreateFault(FaultCommand, command.ShowOne):
 
 
 class ListFaults(FaultCommand, command.Lister):
-    _description = _('List the faults that are still to happen to a node.')
+    _description = _('List the faults that are still to happen to a node')
 
     def take_action(self, parsed_args):
         return _COLUMNS, self.request(parsed_args, 'GET')
 
 
 class DeleteFaults(FaultCommand, command.Lister):
-    _description = _('Delete faults of a node, and list those deleted.')
+    _description = _('Delete faults of a node, and list those deleted')
 
     def add_arguments(self, parser):
         super().add_arguments(parser)

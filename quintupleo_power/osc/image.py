@@ -10,10 +10,7 @@ from quintupleo_power.osc import common
 
 
 class CreateImages(common.Command, command.Lister):
-    _description = _(
-        'Make the images that a host cloud needs: those that boot a server '
-        'from the network and the empty ones that servers are made from. '
-        'What is there already stays.')
+    _description = _('Create the images that a host cloud needs')
 
     def add_arguments(self, parser):
         parser.add_argument(

@@ -9,15 +9,10 @@ from quintupleo_power.osc import common
 
 
 class EnrollServers(common.EnvironmentsCommand, command.Lister):
-    _description = _(
-        'Make existing servers of the project nodes of an Ironic, or write a '
-        'file for "openstack baremetal create". All are checked before the '
-        'first one is enrolled. The servers stay as they are, but for '
-        '--tag-servers.')
+    _description = _('Enroll existing servers of the project in an Ironic')
 
-    interrupted = _(
-        'Interrupted. Enroll again without the servers that are nodes '
-        'already: it completes what this command has begun.')
+    interrupted = _('Interrupted. The same command goes on where this one '
+                    'ended.')
 
     def add_arguments(self, parser):
         parser.add_argument(
@@ -44,5 +39,4 @@ class EnrollServers(common.EnvironmentsCommand, command.Lister):
             resource_class=parsed_args.resource_class,
             further=parsed_args.capabilities,
             physical_networks=parsed_args.physical_networks)
-        return common.enroll(self.app, parsed_args, environments, described,
-                             refuse_enrolled=True)
+        return common.enroll(self.app, parsed_args, environments, described)

@@ -7,7 +7,6 @@ process, no file written.
 """
 
 import base64
-import binascii
 import dataclasses
 import io
 import json
@@ -31,9 +30,9 @@ _TOO_LARGE = (f'has more than {_LARGEST} bytes: put into it no more than '
 _NAMES = frozenset(('meta_data.json', 'network_data.json', 'user_data',
                     'vendor_data.json', 'vendor_data2.json'))
 _GZIP = b'\x1f\x8b'
-# What pycdlib raises for a malformed ISO.
+# What base64, zlib and pycdlib raise for a malformed ISO.
 _MALFORMED = (pycdlibexception.PyCdlibException, struct.error, LookupError,
-              TypeError, ValueError)
+              TypeError, ValueError, zlib.error)
 
 # Nova has its own values for these.
 _OF_THE_HOST_CLOUD = frozenset((
@@ -129,13 +128,14 @@ def _of_iso(content):
     iso = pycdlib.PyCdlib()
     try:
         iso.open_fp(io.BytesIO(_unpacked(content)))
+        try:
+            files = _files(iso)
+        finally:
+            iso.close()
     except _MALFORMED as exc:
-        raise _Unusable(f'is not a compressed ISO ({exc}): give it as a dict '
+        raise _Unusable(f'is not an ISO with {_FOLDER}, compressed by gzip '
+                        f'and encoded as base64 ({exc}): give it as a dict '
                         'of meta_data, user_data and network_data')
-    try:
-        files = _files(iso)
-    finally:
-        iso.close()
     vendor_data = {**_json(files, 'vendor_data.json'),
                    **_json(files, 'vendor_data2.json')}
     return _made(files.get('user_data'), _json(files, 'meta_data.json'),
@@ -145,21 +145,14 @@ def _of_iso(content):
 def _unpacked(content):
     if not content.startswith(_GZIP):
         # Only what comes from a URL may be binary.
-        try:
-            content = base64.b64decode(content)
-        except binascii.Error:
-            raise _Unusable('is not encoded as base64: give it as a dict of '
-                            'meta_data, user_data and network_data')
+        content = base64.b64decode(content)
     # The window of gzip's format.
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    try:
-        unpacked = unpacking.decompress(content, _LARGEST + 1)
-    except zlib.error as exc:
-        raise _Unusable(f'is not compressed with gzip ({exc})')
+    unpacked = unpacking.decompress(content, _LARGEST + 1)
     if len(unpacked) > _LARGEST:
         raise _Unusable(_TOO_LARGE)
     if not unpacking.eof:
-        raise _Unusable('was cut off')
+        raise ValueError('it was cut off')
     return unpacked
 
 
@@ -167,19 +160,14 @@ def _files(iso):
     """Return the files of an ISO's folder, as bytes by name."""
     # Names of ISO 9660 itself are short and in capitals.
     names = 'rr_path' if iso.has_rock_ridge() else 'joliet_path'
-    try:
-        # Older releases of pycdlib fail at a path that is not there.
-        _, _, found = next(iso.walk(**{names: _FOLDER}))
-        files = {}
-        for name in _NAMES & set(found):
-            content = io.BytesIO()
-            iso.get_file_from_iso_fp(content, **{names: f'{_FOLDER}/{name}'})
-            files[name] = content.getvalue()
-        return files
-    except _MALFORMED as exc:
-        raise _Unusable(f'is an ISO without a readable {_FOLDER} ({exc}): '
-                        'give it as a dict of meta_data, user_data and '
-                        'network_data')
+    # Older releases of pycdlib fail at a path that is not there.
+    _, _, found = next(iso.walk(**{names: _FOLDER}))
+    files = {}
+    for name in _NAMES & set(found):
+        content = io.BytesIO()
+        iso.get_file_from_iso_fp(content, **{names: f'{_FOLDER}/{name}'})
+        files[name] = content.getvalue()
+    return files
 
 
 def _json(files, name):

@@ -20,7 +20,8 @@ from quintupleo_power import exceptions
 from quintupleo_power import executor
 from quintupleo_power.host_cloud import capabilities
 from quintupleo_power.host_cloud import snapshots
-from quintupleo_power.node import leftover_data
+from quintupleo_power.interfaces import server_interface
+from quintupleo_power.node import driver_info
 from quintupleo_power.node import pending_request
 from quintupleo_power.node import server_access
 from quintupleo_power.rebuild import config_drive
@@ -32,23 +33,14 @@ from quintupleo_power import transitions
 _RUNS = (transitions.Situation.ACTIVE, transitions.Situation.PAUSED)
 
 
-def _snapshot_step(function):
-    """Make a method a clean and a service step that takes a snapshot's name.
-
-    The node is locked for it.
-    """
-    options = {'requires_ramdisk': False, 'argsinfo': {'name': {
-        'description': (
-            'Name of the snapshot: up to 40 letters, digits, dots, dashes '
-            'and underscores.'),
-        'required': True}}}
-    return base.service_step(**options)(
-        base.clean_step(priority=0, **options)(
-            task_manager.require_exclusive_lock(function)))
+# Of the steps on snapshots.
+_BY_NAME = {'requires_ramdisk': False, 'argsinfo': {'name': {
+    'description': ('Name of the snapshot: up to 40 letters, digits, dots, '
+                    'dashes and underscores.'),
+    'required': True}}}
 
 
-@compat.timed('QuintupleoManagement')
-class DiskSteps:
+class DiskSteps(server_interface.ServerInterface):
     """The steps, as methods of the management interface.
 
     They raise MissingParameterValue or InvalidParameterValue if a setting or
@@ -80,7 +72,7 @@ class DiskSteps:
         erases, which may be more than a rebuild wipes. It takes a rebuild,
         after which the node is powered off.
         """
-        if leftover_data.may_be_left(task.node):
+        if server_fields.may_be_left(task.node):
             _rebuild(task, 'clear_instance_data', functools.partial(
                 _image_to_wipe, capabilities.Capabilities.rebuild_obstacle))
 
@@ -109,7 +101,9 @@ class DiskSteps:
         # Ironic's own note of the server as it was.
         node.del_driver_internal_info('deploy_boot_mode')
 
-    @_snapshot_step
+    @base.service_step(**_BY_NAME)
+    @base.clean_step(priority=0, **_BY_NAME)
+    @task_manager.require_exclusive_lock
     def snapshot(self, task, name):
         """Keep the content of the node's disks in the host cloud.
 
@@ -127,15 +121,16 @@ class DiskSteps:
         try:
             server = carry_out(
                 task, 'snapshot', transitions.Request.SNAPSHOT,
-                lambda node, info, host, server: host.snapshots.body(
-                    server, name))
-            with exceptions.host_cloud(task.node) as (_, host):
+                lambda host, server: host.snapshots.body(server, name))
+            with exceptions.host_cloud(task.node) as host:
                 host.snapshots.finish(server, name, deadline)
         finally:
             if runs:
                 conductor_utils.node_power_action(task, states.POWER_ON)
 
-    @_snapshot_step
+    @base.service_step(**_BY_NAME)
+    @base.clean_step(priority=0, **_BY_NAME)
+    @task_manager.require_exclusive_lock
     def restore(self, task, name):
         """Bring the node's disks back to a snapshot; it is off afterwards.
 
@@ -151,10 +146,12 @@ class DiskSteps:
             _require_off(task.node, 'restoring volumes')
         carry_out(task, 'restore', transitions.Request.REBUILD,
                   lambda *_: {'imageRef': found.id})
-        with exceptions.host_cloud(task.node) as (_, host):
+        with exceptions.host_cloud(task.node) as host:
             host.snapshots.restore_volumes(found, deadline)
 
-    @_snapshot_step
+    @base.service_step(**_BY_NAME)
+    @base.clean_step(priority=0, **_BY_NAME)
+    @task_manager.require_exclusive_lock
     def delete_snapshot(self, task, name):
         """Remove a snapshot, if it is there."""
         _require_name(task.node, name)
@@ -212,9 +209,10 @@ def set_firmware(task, wanted, enough):
 
 
 def _rebuild(task, step, find_image):
-    def members(node, info, host, server):
-        image = {'imageRef': find_image(node, info, host, server)['id']}
-        if not leftover_data.may_be_left(node):
+    def members(host, server):
+        node = task.node
+        image = {'imageRef': find_image(node, host, server)['id']}
+        if not server_fields.may_be_left(node):
             return image
         # User data and the like of an instance go with its disk.
         return {**image, **server_fields.members(
@@ -222,10 +220,11 @@ def _rebuild(task, step, find_image):
             config_drive.ConfigDrive(), None)}
 
     carry_out(task, step, transitions.Request.REBUILD, members)
-    leftover_data.clear(task.node)
+    task.node.del_driver_internal_info(server_fields.KEY)
+    task.node.save()
 
 
-def _image_to_wipe(obstacle_of, node, info, host, server):
+def _image_to_wipe(obstacle_of, node, host, server):
     """Return the image to wipe a server's disk with.
 
     It is the one that the node names, or the one that the server was made
@@ -233,9 +232,9 @@ def _image_to_wipe(obstacle_of, node, info, host, server):
     image, such as a deployed system, is replaced by the configured one.
     """
     server.require('wiped', obstacle_of(host.capabilities, server))
-    own = (None if info.empty_image
+    own = (None if driver_info.parse(node).empty_image
            else host.capabilities.own_empty_image(server))
-    return own or firmware.empty_image(None, node, info, host, server)
+    return own or firmware.empty_image(None, node, host, server)
 
 
 def _require_off(node, what):

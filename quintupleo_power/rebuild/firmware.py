@@ -18,7 +18,6 @@ from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.media import rescue_image
-from quintupleo_power.node import driver_info
 
 SECURE_BOOT = 'secure_boot'
 TITLES = {None: 'firmware that is not known', images.BIOS: 'BIOS',
@@ -49,7 +48,7 @@ def requested_image(node: 'objects.Node', host: cloud.HostCloud,
               else boot_mode_utils.get_boot_mode_for_deploy(node))
     if not wanted or of_server(host, server) in ENOUGH[wanted]:
         return None
-    return empty_image(wanted, node, driver_info.parse(node), host, server)
+    return empty_image(wanted, node, host, server)
 
 
 def is_disk_to_be_lost(node: 'objects.Node') -> bool:
@@ -67,8 +66,7 @@ def is_disk_to_be_lost(node: 'objects.Node') -> bool:
 
 
 def empty_image(wanted: str | None, node: 'objects.Node',
-                info: driver_info.DriverInfo, host: cloud.HostCloud,
-                server: servers.Server) -> dict:
+                host: cloud.HostCloud, server: servers.Server) -> dict:
     """Return the empty image that a server is to be rebuilt from.
 
     It is the one that the node names, or the configured one.
@@ -82,8 +80,8 @@ def empty_image(wanted: str | None, node: 'objects.Node',
     if wanted:
         server.require(f'switched to {TITLES[wanted]}',
                        host.capabilities.switch_obstacle(server))
-    name, reference = rescue_image.setting('empty_image', node, info, host,
-                                           server, wanted)
+    name, reference = rescue_image.setting('empty_image', node, host, server,
+                                           wanted)
     try:
         image = host.capabilities.read_image(reference)
         images.check_rebuild(

@@ -2,7 +2,9 @@
 """The fields of a server that a rebuild takes from a config drive.
 
 Nova keeps what a rebuild does not name (``nova/compute/api.py``). So each
-rebuild names all fields, and an instance gets nothing of the one before.
+rebuild names all fields, and an instance gets nothing of the one before. The
+node keeps the names of the metadata that come from a config drive: the others
+are those of the server's owner.
 """
 
 import base64
@@ -14,8 +16,10 @@ from ironic import objects
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import ports
 from quintupleo_power.host_cloud import servers
-from quintupleo_power.node import leftover_data
+from quintupleo_power.node import internal_info
 from quintupleo_power.rebuild import config_drive
+
+KEY = internal_info.INSTANCE_METADATA
 
 # The first compute APIs whose rebuild takes these.
 _KEY_NAME = (2, 54)
@@ -80,16 +84,12 @@ def check_network(node: 'objects.Node', drive: config_drive.ConfigDrive,
         raise _refused(node, 'network_data of its config drive is not as '
                              "OpenStack's metadata has it")
     for name, mac in macs.items():
-        if mac is None:
-            raise _refused(node, (
-                f"network_data of its config drive describes link '{name}', "
-                'which is not a network card: leave it out, as Nova describes '
-                'the cards only, and let user_data make it'))
         if mac not in addresses:
             raise _refused(node, (
-                f'network_data of its config drive describes a network card '
-                f'{mac}, which its server does not have: leave it out, as '
-                'Nova describes those that there are'))
+                f"network_data of its config drive describes link '{name}' "
+                f'({mac or "no card"}), and its server has no such network '
+                'card: leave it out, as Nova describes the cards only, and '
+                'let user_data make it'))
     for mac, address in networks:
         if address not in addresses[mac]:
             raise _refused(node, (
@@ -129,12 +129,19 @@ def mark(node: 'objects.Node', server: servers.Server,
          drive: config_drive.ConfigDrive) -> None:
     """Save with a node that its server is to get an instance's data."""
     before = server.metadata.keys() - _of_the_owner(node, server).keys()
-    leftover_data.mark(node, {*before, *drive.metadata})
+    node.set_driver_internal_info(KEY, sorted({*before, *drive.metadata}))
+    node.save()
+
+
+def may_be_left(node: 'objects.Node') -> bool:
+    """Return whether a node's server may have an instance's data."""
+    return KEY in node.driver_internal_info
 
 
 def _of_the_owner(node, server):
+    names = node.driver_internal_info.get(KEY) or ()
     return {name: value for name, value in server.metadata.items()
-            if name not in leftover_data.names(node)}
+            if name not in names}
 
 
 def _fits(name, version):

@@ -27,32 +27,24 @@ def validate(task: task_manager.TaskManager) -> dict:
     """Check that a node has an image to deploy, without fetching it.
 
     :returns: what Glance tells of it; empty if it is not in Glance.
-    :raises: MissingParameterValue if the image or its checksum is missing.
+    :raises: MissingParameterValue if its checksum is missing.
     :raises: InvalidParameterValue if a rebuild cannot deploy it.
     """
     node = task.node
     info = node.instance_info
     href = info.get('image_source')
-    if not href:
-        raise exception.MissingParameterValue(
-            f'Node {node.uuid} has no image to deploy: set '
-            'instance_info/image_source')
     if not service_utils.is_glance_image(href) and (
             parse.urlparse(str(href)).scheme.lower() not in _SCHEMES):
         raise exception.InvalidParameterValue(
-            f"Node {node.uuid}: instance_info/image_source '{href}' is "
-            'neither a UUID of an image in Glance nor a URL of '
+            f"Node {node.uuid}: set instance_info/image_source ('{href}') to "
+            'the UUID of an image in Glance or to a URL of '
             f'{", ".join(_SCHEMES)}')
-    is_whole_disk = node.driver_internal_info.get('is_whole_disk_image')
-    if is_whole_disk is None:
+    if not node.driver_internal_info.get('is_whole_disk_image'):
         raise exception.InvalidParameterValue(
-            f'Node {node.uuid}: Ironic cannot find out what image '
-            f"'{href}' is: see that it is there and may be read")
-    if not is_whole_disk:
-        raise exception.InvalidParameterValue(
-            f"Node {node.uuid}: image '{href}' is of a partition, with "
-            'kernel and ramdisk beside it, and a rebuild writes whole disks: '
-            'use an image of a whole disk, or deploy_interface direct')
+            f"Node {node.uuid}: image '{href}' is of a partition, with kernel "
+            'and ramdisk beside it, or cannot be read by Ironic, and a '
+            'rebuild writes whole disks: use an image of a whole disk that '
+            'may be read, or deploy_interface direct')
     _require_checksum(node, href)
     image = (_of_glance(task, href)
              if service_utils.is_glance_image(href) else {})

@@ -68,7 +68,7 @@ def lives(lab, request):
             made.result()
     lives = machine_lives.Lives(lab)
     steps = {name: module.LIVES[name] for module, chosen in names.items()
-             if hasattr(module, 'LIVES') for name in chosen}
+             if hasattr(module, 'LIVES') for name in chosen if name}
     # The longest first, so that none is left to live alone.
     for name in sorted(steps, key=lambda name: -len(steps[name])):
         lives.begin(name, steps[name])

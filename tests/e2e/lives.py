@@ -6,6 +6,7 @@ and keeps a core busy for the other half.
 """
 
 import concurrent.futures
+import hashlib
 import threading
 
 import pytest
@@ -29,10 +30,16 @@ def parameters(lives, full=()):
             for name, steps in lives.items() for step in steps]
 
 
-def machine(name, boot_mode, mac, disks='image'):
-    """Return a :class:`lab.Machine` that lives beside others."""
+def machine(name, boot_mode, disks='image'):
+    """Return a :class:`lab.Machine` that lives beside others.
+
+    Its MAC address is that of its name, so that no two have the same.
+    """
     from onebox import lab
-    return lab.Machine(name, boot_mode, mac, disks, 'baremetal-one-cpu')
+    number = hashlib.sha256(name.encode()).digest()
+    return lab.Machine(name, boot_mode,
+                       '20:57:f8:{:02x}:{:02x}:{:02x}'.format(*number[:3]),
+                       disks, 'baremetal-one-cpu')
 
 
 def make_servers(lab, machines, names, network_id=None, **node):

@@ -23,8 +23,8 @@ from tests.e2e import console_clients
 from tests.e2e import lives as machine_lives
 from tests.e2e import pictures
 
-MACHINES = (machine_lives.machine('screen-bios', 'bios', '20:57:f8:00:06:01'),
-            machine_lives.machine('screen-uefi', 'uefi', '20:57:f8:00:06:02'))
+MACHINES = (machine_lives.machine('screen-bios', 'bios'),
+            machine_lives.machine('screen-uefi', 'uefi'))
 BIOS, UEFI = (machine.name for machine in MACHINES)
 OTHER = {BIOS: UEFI, UEFI: BIOS}
 # Seconds; the guests may be emulated.

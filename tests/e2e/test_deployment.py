@@ -11,7 +11,6 @@ import pytest
 
 from onebox import processes
 from onebox import system
-from tests.e2e import console_clients
 from tests.e2e import lives as machine_lives
 
 # What a member of a project may do with a server.
@@ -84,29 +83,6 @@ def rescue_opens_it_and_unrescue_gives_it_back(lab, stage, name):
     assert 'root on /dev/vda' in lab.wait_for_system(name, stage)
 
 
-def serial_console_is_typed_into_and_read(lab, stage, name):
-    processes.wait_for(
-        lambda: 'login: ' in lab.host_cloud.console_log(name), 120,
-        f'{name} to let a user log in')
-    api = lab.nodes.connection.baremetal
-    api.enable_node_console(name)
-    found = processes.wait_for(
-        lambda: api.get_node_console(name)['console_info'], 60,
-        f'the console of {name}')
-    assert found['type'] == 'socat'
-    # The second has a token of its own.
-    for user in ('nobody', 'daemon'):
-        with console_clients.serial(found['url']) as session:
-            session.type('\r')
-            session.expect('login: ')
-            session.type(f'{user}\r')
-            session.expect('Password: ')
-            # Wrong, which brings the login prompt back.
-            session.type('\r')
-            session.expect('login: ')
-    # Undeployment ends it.
-
-
 def undeployed_node_is_cleaned_and_available(lab, stage, name):
     lab.nodes.connection.baremetal.update_node(name, automated_clean=True)
     lab.nodes.provision(name, 'deleted', 'available', stage, 900)
@@ -135,8 +111,7 @@ UNTIL_UNDEPLOYED = (
     enrolled_node_becomes_manageable, cleaning_makes_it_available,
     deployment_makes_it_active, it_reboots_from_its_disk,
     rescue_opens_it_and_unrescue_gives_it_back)
-LIFE = (*UNTIL_UNDEPLOYED, serial_console_is_typed_into_and_read,
-        undeployed_node_is_cleaned_and_available,
+LIFE = (*UNTIL_UNDEPLOYED, undeployed_node_is_cleaned_and_available,
         all_was_within_the_rights_of_a_tenant)
 
 
@@ -146,15 +121,14 @@ def _actions(lab, name):
 
 # In a default run a BIOS machine of an environment has this life
 # (test_environment.py), and a UEFI one a life from virtual media.
-MACHINES = (machine_lives.machine('pxe-bios', 'bios', '20:57:f8:00:02:01'),
-            machine_lives.machine('pxe-uefi', 'uefi', '20:57:f8:00:02:02'))
+MACHINES = (machine_lives.machine('pxe-bios', 'bios'),
+            machine_lives.machine('pxe-uefi', 'uefi'))
 LIVES = {machine.name: LIFE for machine in MACHINES}
 
 
 def prepare(lab, names):
     """Make the servers."""
-    machine_lives.make_servers(lab, MACHINES, names, rescue_interface='agent',
-                               console_interface='quintupleo-serial')
+    machine_lives.make_servers(lab, MACHINES, names, rescue_interface='agent')
 
 
 @pytest.mark.parametrize('name, step', machine_lives.parameters(

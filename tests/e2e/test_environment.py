@@ -164,7 +164,7 @@ def nothing_of_it_is_left(lab, stage, name):
         if node.name.startswith(f'{NAME}-'):
             nodes.set_node_maintenance(node)
             nodes.delete_node(node)
-    environment.run('delete', NAME)
+    environment.run('delete', NAME, '--ignore-missing')
     with ALONE:
         assert _holdings(environment.cloud) == environment.before
     assert environment.run('list', '-f', 'json') == []
@@ -290,7 +290,7 @@ def volumes_go_back_to_a_snapshot(lab, stage, name):
             assert _volumes(lab) == volumes
             assert before == [_content(lab, volume) for volume in volumes]
         finally:
-            _command(lab, 'delete', VOLUMES)
+            _command(lab, 'delete', VOLUMES, '--ignore-missing')
 
 
 LIVES = {f'{NAME}-compute-0': (

@@ -14,8 +14,8 @@ from tests.e2e import test_rebuild_deploy
 
 # Of Ironic's API: a cleaning without a ramdisk.
 CLEAN = '1.70'
-DIRECT = machine_lives.machine('switch-direct', 'bios', '20:57:f8:00:06:01')
-REBUILD = machine_lives.machine('switch-rebuild', 'bios', '20:57:f8:00:06:02')
+DIRECT = machine_lives.machine('switch-direct', 'bios')
+REBUILD = machine_lives.machine('switch-rebuild', 'bios')
 RIGHTS = test_deployment.TENANT_ACTIONS | {'rebuild'}
 
 

@@ -16,10 +16,8 @@ from tests.e2e import test_deployment
 
 BOOT_INTERFACES = {'pxe': 'ipxe', 'vmedia': 'quintupleo-virtual-media'}
 MACHINES = tuple(
-    machine_lives.machine(f'{boot}-{firmware}-images', firmware,
-                          f'20:57:f8:00:0{number}:0{place}')
-    for number, boot in enumerate(BOOT_INTERFACES, 4)
-    for place, firmware in enumerate(('bios', 'uefi'), 1))
+    machine_lives.machine(f'{boot}-{firmware}-images', firmware)
+    for boot in BOOT_INTERFACES for firmware in ('bios', 'uefi'))
 # GiB of the root partition that a partition image gets.
 ROOT = 3
 # Of what several machines need, the first makes it.

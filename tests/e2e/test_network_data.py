@@ -16,8 +16,8 @@ VLAN = 100
 TAGGED, UNTAGGED = 'tagged', 'untagged'
 CIDRS = {TAGGED: '172.31.249.0/24', UNTAGGED: 'fd00:31:249::/64'}
 HERE = '172.31.249.1'
-MACHINES = (machine_lives.machine('vlan-bios', 'bios', '20:57:f8:00:06:01'),
-            machine_lives.machine('vlan-uefi', 'uefi', '20:57:f8:00:06:02'))
+MACHINES = (machine_lives.machine('vlan-bios', 'bios'),
+            machine_lives.machine('vlan-uefi', 'uefi'))
 # The network data of the machines, by name.
 _described = {}
 

@@ -16,12 +16,10 @@ from tests.e2e import lives as machine_lives
 from tests.e2e import test_deployment
 
 MACHINES = (
-    machine_lives.machine('first-bios', 'bios', '20:57:f8:00:00:11',
-                          'network-first'),
-    machine_lives.machine('first-uefi', 'uefi', '20:57:f8:00:00:12',
+    machine_lives.machine('first-bios', 'bios', 'network-first'),
+    machine_lives.machine('first-uefi', 'uefi',
                           'network-first, all volumes'),
-    machine_lives.machine('volume-bios', 'bios', '20:57:f8:00:00:13',
-                          'volume'),
+    machine_lives.machine('volume-bios', 'bios', 'volume'),
 )
 
 

@@ -8,8 +8,8 @@ from tests.e2e import lives as machine_lives
 from tests.e2e import test_deployment
 from tests.e2e import test_wipe
 
-MACHINES = (machine_lives.machine('rebuild-bios', 'bios', '20:57:f8:00:04:01'),
-            machine_lives.machine('rebuild-uefi', 'uefi', '20:57:f8:00:04:02'))
+MACHINES = (machine_lives.machine('rebuild-bios', 'bios'),
+            machine_lives.machine('rebuild-uefi', 'uefi'))
 HELLO = 'user data of {} ran'
 
 

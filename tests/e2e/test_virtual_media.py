@@ -16,8 +16,8 @@ from tests.e2e import test_deployment
 NETWORK = 'ordinary'
 CIDR = '172.31.252.0/24'
 HERE = '172.31.252.1'
-MACHINES = (machine_lives.machine('vmedia-bios', 'bios', '20:57:f8:00:03:01'),
-            machine_lives.machine('vmedia-uefi', 'uefi', '20:57:f8:00:03:02'))
+MACHINES = (machine_lives.machine('vmedia-bios', 'bios'),
+            machine_lives.machine('vmedia-uefi', 'uefi'))
 
 
 def _ordinary_network(lab):

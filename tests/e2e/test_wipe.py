@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e import lives as machine_lives
 
-MACHINE = machine_lives.machine('wipe-uefi', 'uefi', '20:57:f8:00:05:01')
+MACHINE = machine_lives.machine('wipe-uefi', 'uefi')
 # Of Ironic's API: a service without a ramdisk.
 SERVICE = '1.108'
 PATIENCE = 900

@@ -77,8 +77,7 @@ class Conductor(base.DbTestCase):
         :param server_list_max_age: the driver's option.
         :param force: Ironic's option force_power_state_during_sync.
         """
-        # As if there were many nodes, where readings may be shared.
-        server_cache.LIST_FROM = 1 if server_list_max_age else 2
+        # As if many asked at once, who may share readings.
         server_cache.SHARED_FROM = 1 if server_list_max_age else 3
         self.config(server_list_max_age=server_list_max_age,
                     group='quintupleo')
@@ -170,6 +169,9 @@ class Conductor(base.DbTestCase):
 
         :returns: how often in a row it has failed by now.
         """
+        for _credentials, host in cloud.in_use():
+            # As if another node had been asked for before.
+            host.servers._asked = ''
         node = self.node(uuid)
         nodes = queue.Queue()
         nodes.put((node.uuid, node.driver, node.conductor_group, node.id))

@@ -148,7 +148,7 @@ class Project:
         project = self.cloud.current_project_id
         return {what: [
             each for each in getattr(neutron, what)(project_id=project)
-            if (ownership.parse_description(each.description)
+            if (ownership.parse(each.description)
                 or (None,))[0] == name]
             for what in ('networks', 'ports', 'trunks', 'routers', 'ips')}
 
@@ -156,7 +156,7 @@ class Project:
         """The servers by name."""
         return {server.name: server
                 for server in self.cloud.compute.servers()
-                if (ownership.parse_metadata(server.metadata)
+                if (ownership.parse(server.metadata)
                     or (None,))[0] == NAME}
 
 
@@ -174,7 +174,7 @@ def project(deployment, tmp_path):
     found = Project(deployment, tmp_path)
     before = deployment.holdings()
     yield found
-    found.run('delete', NAME)
+    found.run('delete', NAME, '--ignore-missing')
     assert projects.holdings(found.cloud) == before
     admin.delete_network(external.id)
 
@@ -217,7 +217,6 @@ def _check_networking(project):
     assert networks[f'{NAME}-tenant'].mtu == 1400
     assert networks[f'{NAME}-tenant'].is_port_security_enabled
     assert not networks[f'{NAME}-provision'].is_port_security_enabled
-    assert all(ownership.tag(NAME) in each.tags for each in networks.values())
     control, pxe, quiet, vlan = (ports[f'{NAME}-{name}'] for name in (
         'control-0-0', 'compute-0-0', 'compute-0-1', 'compute-0-0-5'))
     assert control.mac_address.startswith('0a:00:27')
@@ -292,8 +291,7 @@ def test_server_enroll(project):
     done = project.deployment.openstack(
         *words, server.name, '--host-cloud', lab.CLOUD, '--physical-network',
         f'{NAME}-one=physnet1')
-    written, _ = json.JSONDecoder().raw_decode(done.stdout)
-    node, = written['nodes']
+    node, = json.loads(done.stdout)['nodes']
     assert node['driver_info'] == {'quintupleo_server': server.id,
                                    'quintupleo_cloud': lab.CLOUD}
     assert node['ports'] == [{'address': port.mac_address,
@@ -390,10 +388,10 @@ def test_somebody_elses_port_stays(project):
 
 def test_sweep(project):
     project.create(path=project.write('small.yaml', 'roles: {}\n'))
-    project.run('delete', '--older-than', '1h')
+    project.run('delete', '--older-than', '1h', '--yes')
     assert project.run('show', NAME, '-f', 'json')['name'] == NAME
-    assert 'removed' in project.run('delete', '--older-than', '0s',
-                                    '--prefix', NAME)
+    assert 'deleted' in project.run('delete', '--older-than', '0s',
+                                    '--prefix', NAME, '--yes')
     assert 'does not exist in this project' in project.run(
         'show', NAME, check=False).stderr
 
@@ -427,7 +425,7 @@ def _interrupt(project):
     began = time.monotonic()
     project.create()
     whole = time.monotonic() - began
-    project.run('delete', NAME)
+    project.run('delete', NAME, '--ignore-missing')
     told = []
     for number in range(INTERRUPTIONS):
         delay = chosen.uniform(0.2, whole)
@@ -442,7 +440,7 @@ def _interrupt(project):
             assert len(project.servers()) == 3, told
             _check_networking(project)
             _check_access(project)
-        project.run('delete', NAME)
+        project.run('delete', NAME, '--ignore-missing')
         assert projects.holdings(project.cloud) == before, told
 
 
@@ -509,13 +507,13 @@ def test_hypervisor_type(project):
                 '--iso', str(project.deployment.iso), '--hypervisor-type',
                 kind)
         assert project.create(path=path)['status'] == 'COMPLETE'
-        project.run('delete', NAME)
+        project.run('delete', NAME, '--ignore-missing')
         refused = project.create(path=project.write(
             'kind.yaml', 'roles: {a: {flavor: tiny, hypervisor_type: lxc}}'),
             check=False)
         assert 'No valid host was found' in refused.stderr
     finally:
-        project.run('delete', NAME)
+        project.run('delete', NAME, '--ignore-missing')
         for kind in ('fake', 'lxc'):
             image = images.find_image(f'quintupleo-empty-bios-{kind}')
             if image:

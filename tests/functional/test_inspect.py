@@ -117,16 +117,6 @@ def test_second_inspection_keeps_what_there_is(machine):
 
 
 @pytest.mark.full
-def test_card_that_agents_pass_over_is_told(machine):
-    deployment, node, _server = machine
-    _inspect(deployment, node)
-    told = _history(deployment, node)
-    assert any(IGNORED_MAC in event and 'ironic-python-agent' in event
-               for event in told)
-    assert not any(MAC in event for event in told)
-
-
-@pytest.mark.full
 def test_port_of_another_node_is_told(machine):
     deployment, node, _server = machine
     other = deployment.node(str(uuid.uuid4()))

@@ -34,14 +34,12 @@ class Requests:
     def __init__(self, compute):
         self._compute = compute
         self.reads = []
-        # Of minicloud no answer has a date.
-        self.clock_ahead = compute.clock_ahead
         self.microversion = compute.microversion
         self.post = compute.post
 
     @property
-    def token_clock_ahead(self):
-        return self._compute.token_clock_ahead
+    def clock_ahead(self):
+        return self._compute.clock_ahead
 
     def get(self, path, *args, **query):
         self.reads.append((path, *query))
@@ -102,11 +100,8 @@ def test_action_makes_one_server_stale_and_no_other(host, servers):
     host.actions.run(seen[0], Action.START, time.monotonic() + 60)
 
 
-@pytest.mark.parametrize('clock_ahead', (None, 0.0))
-def test_many_wait_with_one_list(host, servers, monkeypatch, clock_ahead):
+def test_many_wait_with_one_list(host, servers, monkeypatch):
     host, reads = host
-    # As a web server before it tells: it has this machine's clock.
-    host.compute.clock_ahead = clock_ahead
     # With any two of them waiting the third must not be done yet.
     monkeypatch.setattr(server_cache, 'SHARED_FROM', 1)
     before = [host.servers.get(server_id) for server_id in servers]

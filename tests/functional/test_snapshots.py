@@ -118,7 +118,7 @@ def environment(deployment, tmp_path):
     before = deployment.holdings()
     found.create(path=found.write('snapshots.yaml', FILE))
     yield found
-    found.run('delete', NAME)
+    found.run('delete', NAME, '--ignore-missing')
     # Its snapshots have gone with it.
     assert projects.holdings(found.cloud) == before
 
@@ -133,12 +133,12 @@ def _statuses(environment):
 def test_environment_goes_back_to_its_start(environment):
     before = _statuses(environment)
     assert before['control-0'] == 'ACTIVE'
-    environment.run('snapshot', NAME, 'start')
+    environment.run('snapshot', 'create', NAME, 'start')
     assert _statuses(environment) == before
     found, = environment.run('snapshot', 'list', NAME, '-f', 'json')
     assert (found['Name'], found['Status'], found['Servers']) == (
         'start', 'COMPLETE', 3)
-    environment.run('restore', NAME, 'start')
+    environment.run('snapshot', 'restore', NAME, 'start')
     assert set(_statuses(environment).values()) == {'SHUTOFF'}
     images = {name: server.image.id
               for name, server in environment.servers().items()}
@@ -146,15 +146,15 @@ def test_environment_goes_back_to_its_start(environment):
         kept = environment.cloud.image.find_image(
             snapshots.title('start', server.id))
         assert images[name] == kept.id
-    environment.run('restore', NAME, 'start', '--start')
+    environment.run('snapshot', 'restore', NAME, 'start', '--start')
     assert _statuses(environment) == before
 
-    again = environment.run('snapshot', NAME, 'start', check=False)
+    again = environment.run('snapshot', 'create', NAME, 'start', check=False)
     assert again.returncode == 1
     assert 'snapshot delete' in again.stderr
-    assert 'removed' in environment.run('snapshot', 'delete', NAME, 'start')
+    assert 'deleted' in environment.run('snapshot', 'delete', NAME, 'start')
     assert environment.run('snapshot', 'list', '-f', 'json') == []
-    gone = environment.run('restore', NAME, 'start', check=False)
+    gone = environment.run('snapshot', 'restore', NAME, 'start', check=False)
     assert 'it has none' in gone.stderr
 
 
@@ -165,8 +165,8 @@ def test_one_that_fails_leaves_none(environment):
     # As a lock stops only who has no right to unlock.
     environment.deployment.admin.compute.lock_server(
         environment.servers()[f'{NAME}-control-0'].id)
-    failed = environment.run('snapshot', NAME, 'start', '--timeout', '20',
-                             check=False)
+    failed = environment.run('snapshot', 'create', NAME, 'start', '--timeout',
+                             '20', check=False)
     assert failed.returncode == 1
     assert f'{NAME}-control-0' in failed.stderr
     environment.deployment.admin.compute.unlock_server(

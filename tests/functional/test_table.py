@@ -33,9 +33,9 @@ OFF = (states.POWER_OFF, states.SOFT_POWER_OFF, None)
 IMAGE = 'image-of-the-state-table'
 # What steps ask for, which no power state stands for.
 STEPS = {
-    'rebuild': (Request.REBUILD, lambda node, info, host, server: {
+    'rebuild': (Request.REBUILD, lambda host, server: {
         'imageRef': server.image_id}),
-    'snapshot': (Request.SNAPSHOT, lambda node, info, host, server: {
+    'snapshot': (Request.SNAPSHOT, lambda host, server: {
         'name': IMAGE}),
 }
 # The words of os-instance-actions.

@@ -8,7 +8,6 @@ shown by tests/functional, which run against one.
 
 import dataclasses
 import datetime
-from email import utils as email_utils
 import hashlib
 import json
 import re
@@ -65,7 +64,6 @@ class Clock(fixtures.Fixture):
                'quintupleo_power.host_cloud.uploaded_images',
                'quintupleo_power.host_cloud.service',
                'quintupleo_power.host_cloud.snapshots',
-               'quintupleo_power.host_cloud.volumes',
                'quintupleo_power.host_cloud.server_cache',
                'quintupleo_power.host_cloud.servers',
                'quintupleo_power.node.pending_request',
@@ -189,7 +187,6 @@ class FakeHostCloud(fixtures.Fixture):
     :ivar roles: the user's roles.
     :ivar application_credential: what a token tells of one, or None.
     :ivar clock_skew: seconds that the cloud's clocks are ahead.
-    :ivar dates_answers: whether answers have a date.
     :ivar moment_format: how finely its database keeps a time.
     :ivar consoles: the addresses of the proxies, by type of console.
     :ivar console_tokens: what was given to open consoles with.
@@ -218,7 +215,6 @@ class FakeHostCloud(fixtures.Fixture):
         self.application_credential = None
         self.clock_skew = 0
         self.moment_format = '%Y-%m-%dT%H:%M:%S.%f'
-        self.dates_answers = True
         self.volume_snapshots = {}
         self.has_volume_service = True
         self.consoles = {'novnc': 'http://novnc.example.test/vnc_lite.html'}
@@ -398,9 +394,6 @@ class FakeHostCloud(fixtures.Fixture):
     def _answer(self, request, context):
         request_id = f'req-{uuidutils.generate_uuid()}'
         context.headers['x-openstack-request-id'] = request_id
-        if self.dates_answers:
-            context.headers['Date'] = email_utils.format_datetime(
-                self._clock(), usegmt=True)
         self.requests.append(f'{request.method} {request.path}')
         self.bodies.append(request.text if request.method == 'POST' else '')
         fault = self._next_fault(request)

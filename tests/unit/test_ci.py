@@ -34,6 +34,12 @@ class ZuulTestCase(unittest.TestCase):
             plays = yaml.safe_load((REPOSITORY / name).read_text())
             self.assertTrue(plays and all(play['hosts'] for play in plays))
 
+    def test_no_argument_is_missing(self):
+        for path in (REPOSITORY / 'playbooks').rglob('*.yaml'):
+            with self.subTest(path.name):
+                # YAML takes a dash alone for null, and Ansible that for None.
+                self.assertNotRegex(path.read_text(), r'(?m)^ *-$')
+
     def test_each_job_has_a_parent_that_is_known(self):
         for name, job in self.jobs.items():
             with self.subTest(job=name):

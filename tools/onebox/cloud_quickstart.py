@@ -17,7 +17,6 @@ from onebox import system
 
 LAB = 'quickstart'
 SAMPLE = ironic.REPOSITORY / 'etc' / 'quintupleo' / 'lab.yaml.sample'
-REQUIREMENTS = ironic.REPOSITORY / 'requirements.txt'
 NODE = f'{LAB}-node-0'
 DISK_IMAGE = 'quintupleo-debian'
 RESCUE = 'iPXE rescue image'
@@ -47,7 +46,7 @@ class CloudQuickstart:
         """The Python environment of the clients."""
         return system.cache_dir() / 'clients' / ('venv-' + system.digest(
             releases.NEWEST.constraints.read_text(),
-            REQUIREMENTS.read_text()))
+            releases.REQUIREMENTS.read_text()))
 
     def up(self, deploy=True):
         """Make the lab, and deploy a node of it if wanted."""
@@ -80,7 +79,8 @@ class CloudQuickstart:
         """Remove the lab; the images stay in the project."""
         self._install()
         with self._shown.stage('Lab'):
-            self._show('quintupleo', 'environment', 'delete', LAB)
+            self._show('quintupleo', 'environment', 'delete',
+                       '--ignore-missing', LAB)
         self.clouds_yaml.unlink(missing_ok=True)
 
     def _install(self):
@@ -90,8 +90,8 @@ class CloudQuickstart:
         log = self._logs / 'python.log'
         with self._shown.stage('Clients'):
             system.make_venv(
-                self.venv, [*releases.NEWEST.companions, '--requirement',
-                            REQUIREMENTS], log, releases.NEWEST.constraints)
+                self.venv, releases.NEWEST.companions, log,
+                releases.NEWEST.constraints)
             ironic.install_checkout(self.venv, log)
 
     def _client(self, *words, cloud=None):

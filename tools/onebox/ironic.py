@@ -110,6 +110,7 @@ class Ironic:
             return self._given_venv
         python = system.run([PYTHON, '--version']).stdout
         key = system.digest(python, self._constraints, self._version,
+                            releases.REQUIREMENTS.read_text(),
                             str(self._checkout or ''))
         return self.cache / 'ironic' / ('venv-' + key)
 

@@ -18,8 +18,10 @@ from onebox import system
 CONSTRAINTS = pathlib.Path(__file__).with_name('constraints')
 REQUIREMENTS = pathlib.Path(__file__).parents[2] / 'requirements.txt'
 PYTHON = '/usr/bin/python3'
-# The clients of Ironic and of the cloud; the last three build this checkout.
+# The clients of Ironic and of the cloud, and what this checkout requires; the
+# last three build it.
 IRONIC_COMPANIONS = ('python-ironicclient', 'python-openstackclient',
+                     f'--requirement={REQUIREMENTS}',
                      'setuptools<81', 'wheel', 'pbr')
 # For MariaDB, memcached and the API server.
 NOVA_COMPANIONS = ('PyMySQL', 'python-memcached', 'pyuwsgi')

@@ -391,7 +391,8 @@ class Tests:
         version = system.run([ironic.PYTHON, '--version']).stdout
         # For any checkout of the same content.
         texts = [version, ' '.join(requirements).replace(str(REPOSITORY), ''),
-                 TEST_REQUIREMENTS.read_text()]
+                 TEST_REQUIREMENTS.read_text(),
+                 releases.REQUIREMENTS.read_text()]
         if constraints:
             texts.append(constraints.read_text())
         path = self._cache / 'tests' / f'{name}-{system.digest(*texts)}'

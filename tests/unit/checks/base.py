@@ -40,6 +40,7 @@ class CommandTestCase(unittest.TestCase):
         # What the command reads of a conductor is read into this.
         self.addCleanup(cfg.CONF.reset)
         self.options = argparse.Namespace(cloud='mine')
+        self.region = 'RegionOne'
         self.auth = {
             'auth_url': host_cloud_fixture.AUTH_URL, 'username': 'operator',
             'password': host_cloud_fixture.SECRET, 'project_name': 'machines',
@@ -82,7 +83,7 @@ class CommandTestCase(unittest.TestCase):
         client = shell.OpenStackShell()
         client.options = self.options
         path = self.write('clouds.yaml', yaml.safe_dump({'clouds': {'mine': {
-            'auth': self.auth, 'region_name': 'RegionOne'}}}))
+            'auth': self.auth, 'region_name': self.region}}}))
         client.cloud_config = sdk_config.OpenStackConfig(
             config_files=[path], load_envvars=False)
         return client
@@ -101,6 +102,8 @@ class CommandTestCase(unittest.TestCase):
             except exceptions.CommandError as exc:
                 code = 1
                 print(exc, file=err)
+            except KeyboardInterrupt:
+                code = 130
         self.out, self.err = out.getvalue(), err.getvalue()
         self.rows = {row['Check']: row for row in json.loads(
             self.out or '[]')}

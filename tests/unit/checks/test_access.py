@@ -84,10 +84,24 @@ class AccessTestCase(base.WholeCloudTestCase):
                        times=9)
         self.check('rescue', 'fail', 'Policy says no', 'operator')
 
+    def test_region_without_services(self):
+        self.region = 'Nowhere'
+        for words in ((), ('--flavor', 'tiny', '--server', 'x', '--network',
+                           'y', '--environment', 'z')):
+            self.assertEqual(1, self.run_command(*words))
+            found = self.results()
+            for name in ('compute API', 'image API', 'network API'):
+                self.assert_row(name, 'fail', 'Nowhere region not found',
+                                'clouds.yaml')
+                del found[name]
+            for name in ('credentials', 'clocks'):
+                self.assertEqual('pass', found.pop(name))
+            self.assertEqual({'skipped'}, set(found.values()), found)
+
     def test_too_many_requests(self):
         self.host.fail('GET', '/servers', (429, 'Slow down'), times=99,
                        headers={'Retry-After': '30'})
-        self.check('clocks', 'fail', 'Slow down', 'less often')
+        self.check('rescue', 'fail', 'Slow down', 'less often')
 
     def test_quota_of_a_busy_cloud(self):
         self.host.fail('GET', '/limits', (429, 'Slow down'), times=9,
@@ -109,16 +123,9 @@ class AccessTestCase(base.WholeCloudTestCase):
     def test_clocks_that_nobody_tells(self):
         token = cloud_facts.Token('operator', 'a' * 32, 'machines',
                                   ('member',), False, None)
-        self.host.dates_answers = False
         with mock.patch.object(cloud_facts.CloudInfo, 'sign_in', autospec=True,
                                return_value=token):
-            self.check('clocks', 'warn', 'do not report the time', 'compare')
-
-    def test_clock_without_dates_is_that_of_the_tokens(self):
-        self.host.dates_answers = False
-        self.host.clock_skew = -45
-        self.check('clocks', 'warn',
-                   'the identity service is 45 s behind', 'NTP')
+            self.check('clocks', 'warn', 'do not show the time', 'compare')
 
 
 class RescueTestCase(base.WholeCloudTestCase):

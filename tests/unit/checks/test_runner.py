@@ -36,9 +36,9 @@ class GoodCloudTestCase(base.WholeCloudTestCase):
                    'application credential')
 
     def test_interrupt(self):
-        with mock.patch.object(cloud_facts.CloudInfo, 'clock', autospec=True,
-                               side_effect=KeyboardInterrupt):
-            self.assertEqual(1, self.run_command())
+        with mock.patch.object(cloud_facts.CloudInfo, 'extensions',
+                               autospec=True, side_effect=KeyboardInterrupt):
+            self.assertEqual(130, self.run_command())
         self.assertIn('Nothing was changed', self.err)
 
     def test_trial_needs_a_flavor(self):

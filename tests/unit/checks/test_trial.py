@@ -53,8 +53,7 @@ class TrialTestCase(base.CommandTestCase,
         """The cloud: what openstacksdk sees, and what the driver sees."""
         region = self.client().cloud_config.get_one('mine')
         return clouds.Cloud(self.cloud, *connection.services(
-            connection.Access('The host cloud', region.get_session(),
-                              'RegionOne', 'public')))
+            'The host cloud', region))
 
     def mirror(self):
         """Have the server and its port in the stand-in for Nova, too."""
@@ -171,14 +170,14 @@ class TrialTestCase(base.CommandTestCase,
     def test_interrupt(self):
         with mock.patch.object(trial.Trial, '_rescue', autospec=True,
                                side_effect=KeyboardInterrupt):
-            self.assertEqual(1, self.run_trial())
+            self.assertEqual(130, self.run_trial())
         self.assertIn('Nothing is left of what --try made', self.err)
         self.assert_nothing_left()
 
     def test_interrupt_while_it_is_made(self):
         with mock.patch.object(self.cloud.network, 'create_port',
                                autospec=True, side_effect=KeyboardInterrupt):
-            self.assertEqual(1, self.run_trial())
+            self.assertEqual(130, self.run_trial())
         self.assert_nothing_left()
 
     def test_two_interrupts(self):
@@ -187,7 +186,7 @@ class TrialTestCase(base.CommandTestCase,
                 mock.patch.object(self.cloud.network, 'delete_network',
                                   autospec=True,
                                   side_effect=KeyboardInterrupt):
-            self.assertEqual(1, self.run_trial())
+            self.assertEqual(130, self.run_trial())
         self.assertIn('openstack quintupleo environment delete '
                       'quintupleo-check-', self.err)
 

@@ -263,7 +263,6 @@ class WatchTestCase(base.DriverTestCase):
     def test_restored_that_was_told_costs_no_request_more(self):
         self.restore_behind()
         self.sync()
-        self.clock.sleep(1800)
         self.later()
         self.sync()
         self.assertEqual(1, len(self.host_cloud.requests))

@@ -83,7 +83,6 @@ class FakeConnection:
         self.quota = {}
         self.build_errors = 0
         self.has_trunks = trunks
-        self.extensions = ['ip_allocation']
         self.deaf = False
         self.services = host_connection.Services(
             None, NoImages(), None, None)
@@ -196,18 +195,11 @@ class Network(Service):
             raise exceptions.NotFoundException('no trunks', http_status=404)
         return self._cloud.all('trunk', project_id=project_id)
 
-    def extensions(self):
-        return [Thing(alias=alias) for alias in self._cloud.extensions]
-
     def find_network(self, name, ignore_missing):
         return self._cloud.find('network', name, ignore_missing)
 
     def find_security_group(self, name, ignore_missing):
         return self._cloud.find('security_group', name, ignore_missing)
-
-    def set_tags(self, thing, tags):
-        return self._cloud.change(
-            lambda: setattr(self._cloud.things[thing.id], 'tags', tags))
 
     def create_network(self, **attributes):
         return self._create('network', attributes)
@@ -245,23 +237,18 @@ class Network(Service):
         self._cloud.change(lambda: vars(
             self._cloud.require('port', port_id)).update(attributes))
 
-    def put(self, url, json):
-        _, _, router_id, verb = url.split('/')
-        subnet_id = json['subnet_id']
-        ports = [port for port in self._cloud.all('port',
-                                                  device_id=router_id)
-                 if port.fixed_ips[0]['subnet_id'] == subnet_id]
-        if verb == 'add_router_interface':
-            self._cloud.change(lambda: self._cloud.add(
-                'port', device_id=router_id, mac_address='fa:16:3e:00:01:00',
-                device_owner='network:router_interface',
-                network_id=self._cloud.things[subnet_id].network_id,
-                fixed_ips=[{'subnet_id': subnet_id,
-                            'ip_address': '192.0.2.254'}]))
-        else:
-            for port in ports:
+    def add_interface_to_router(self, router_id, subnet_id):
+        self._cloud.change(lambda: self._cloud.add(
+            'port', device_id=router_id, mac_address='fa:16:3e:00:01:00',
+            device_owner='network:router_interface',
+            network_id=self._cloud.things[subnet_id].network_id,
+            fixed_ips=[{'subnet_id': subnet_id,
+                        'ip_address': '192.0.2.254'}]))
+
+    def remove_interface_from_router(self, router_id, subnet_id):
+        for port in self._cloud.all('port', device_id=router_id):
+            if port.fixed_ips[0]['subnet_id'] == subnet_id:
                 self._delete('port', port.id)
-        return Answer({})
 
     def get(self, url):
         return Answer({'quota': {
@@ -309,18 +296,17 @@ class Network(Service):
 
 class Compute(Service):
     def servers(self, tags=None, project_id=None):
-        servers = [server for server in self._cloud.all('server')
-                   if tags is None or tags in server.tags]
-        for server in servers:
-            if server.status == 'BUILD':
-                failed = self._cloud.build_errors > 0
-                self._cloud.build_errors -= failed
-                server.status = 'ERROR' if failed else 'ACTIVE'
-                server.fault = {'message': 'No valid host was found.'}
-        return servers
+        return [server for server in self._cloud.all('server')
+                if tags is None or tags in server.tags]
 
     def get_server(self, server_id):
-        return self._cloud.require('server', server_id)
+        server = self._cloud.require('server', server_id)
+        if server.status == 'BUILD':
+            failed = self._cloud.build_errors > 0
+            self._cloud.build_errors -= failed
+            server.status = 'ERROR' if failed else 'ACTIVE'
+            server.fault = {'message': 'No valid host was found.'}
+        return server
 
     def get_server_console_output(self, server_id):
         server = self._cloud.require('server', server_id)

@@ -71,7 +71,8 @@ class LabTestCase(test_environment.EnvironmentTestCase):
         def report(server_id):
             """Report as the server with Ironic does, a step each time."""
             server = get_server(server_id)
-            if 'quintupleo_access' in server.metadata:
+            if {'quintupleo_access', 'quintupleo_made'} <= set(
+                    server.metadata):
                 values = (self.reports.pop(0) if len(self.reports) > 1
                           else self.reports[0])
                 server.metadata.update(
@@ -277,11 +278,11 @@ class CreateTestCase(LabTestCase):
             self.create()
 
     def test_preview(self):
-        found = self.environments().preview(
+        names, costs = self.environments().preview(
             test_environment.parse(FILE), 'env')
-        self.assertNotIn('access images', found.names)
+        self.assertNotIn('access images', names)
         self.assertNotIn('access images', {each.what for each
-                                           in found.costs})
+                                           in costs})
 
     def test_floating_ip_is_before_the_server(self):
         items = plan.items(test_environment.parse(FILE))
@@ -537,7 +538,6 @@ class WaitTestCase(LabTestCase):
 
     def test_node_is_not_stopped(self):
         self.create(wait=False)
-        self.cloud.compute.servers()
         node = self.server('env-node-1')
         node.metadata['quintupleo_node'] = 'the UUID of a node'
         self.create()
@@ -559,18 +559,14 @@ class ExistingNodesTestCase(LabTestCase):
 
     def test_some(self):
         self.create(wait=False)
-        self.server('env-node-1').status = 'BUILD'
-        with mock.patch.object(
-                self.cloud.compute, 'servers', autospec=True,
-                side_effect=lambda project_id, tags: self.cloud.all(
-                    'server')):
-            self.assert_nodes('env-node-0')
-            self.server('env-node-1').status = 'ACTIVE'
-            self.assert_nodes('env-node-0', 'env-node-1')
-            del self.cloud.things[self.port('env-node-0-0').id]
-            self.assert_nodes('env-node-1')
-            del self.cloud.things[self.server('env-node-1').id]
-            self.assert_nodes()
+        self.server('env-node-0').status = 'ACTIVE'
+        self.assert_nodes('env-node-0')
+        self.server('env-node-1').status = 'ACTIVE'
+        self.assert_nodes('env-node-0', 'env-node-1')
+        del self.cloud.things[self.port('env-node-0-0').id]
+        self.assert_nodes('env-node-1')
+        del self.cloud.things[self.server('env-node-1').id]
+        self.assert_nodes()
 
     def assert_nodes(self, *names):
         self.assertEqual([*names], [
@@ -685,7 +681,7 @@ class DefinitionTestCase(LabTestCase):
     def assert_mistake(self, old, new, *parts):
         text = FILE.replace(old, new)
         self.assertNotEqual(FILE, text)
-        with self.assertRaises(errors.DefinitionError) as caught:
+        with self.assertRaises(errors.EnvironmentsError) as caught:
             definition.parse(text)
         for part in parts:
             self.assertIn(part, str(caught.exception))
@@ -736,7 +732,7 @@ class DefinitionTestCase(LabTestCase):
             '    - {network: provision, address: 192.0.2.10}\n', '',
             'roles.undercloud.nics: it needs a NIC on the network',
             '"provision"')
-        with self.assertRaisesRegex(errors.DefinitionError, 'needs a NIC'):
+        with self.assertRaisesRegex(errors.EnvironmentsError, 'needs a NIC'):
             definition.parse('roles: {a: {kind: ironic, flavor: b}}')
 
     def test_network_that_exists(self):

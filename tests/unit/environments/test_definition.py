@@ -27,7 +27,7 @@ def parse(text):
 class DefinitionTestCase(unittest.TestCase):
 
     def mistakes(self, text):
-        with self.assertRaises(errors.DefinitionError) as caught:
+        with self.assertRaises(errors.EnvironmentsError) as caught:
             parse(text)
         return str(caught.exception).splitlines()
 
@@ -121,9 +121,7 @@ class DefinitionTestCase(unittest.TestCase):
                 flavor: tiny
                 cuont: 3
             ''', 'env.yaml, line 4: roles.compute.cuont: unknown key; '
-            'is "count" meant?')
-
-    def test_unknown_key_like_no_other(self):
+            'there are kind, count')
         self.assert_mistake('roles: {}\nzzz: 1', 'line 2: zzz:',
                             'there are name, networks, routers')
 
@@ -133,11 +131,10 @@ class DefinitionTestCase(unittest.TestCase):
 
     def test_wrong_type(self):
         self.assert_mistake('roles:\n  compute: 3',
-                            'line 2: roles.compute: it has to be a mapping '
-                            'of keys, not 3')
+                            'line 2: roles.compute: 3 is not of type')
 
     def test_empty_file(self):
-        self.assert_mistake('', 'line 1: the file: it has to be a mapping')
+        self.assert_mistake('', 'line 1: the file: None is not of type')
 
     def test_all_mistakes_are_told(self):
         found = self.mistakes('''\
@@ -190,7 +187,7 @@ class DefinitionTestCase(unittest.TestCase):
                          (found.name, role.name, role.flavor, role.count))
         self.assert_mistake(
             '{\n\t"roles": {\n\t\t"node": {"flavor": "a", "cuont": 1}}}',
-            'line 3', '"count" meant')
+            'line 3', 'unknown key')
 
     def test_unknown_network(self):
         self.assert_mistake(
@@ -305,8 +302,8 @@ class DefinitionTestCase(unittest.TestCase):
             """, 'line 3: ports.mine.address: network "one" has no subnets')
 
     def test_file_that_is_not_there(self):
-        with self.assertRaisesRegex(errors.DefinitionError,
-                                    'cannot be read: No such file'):
+        with self.assertRaisesRegex(errors.EnvironmentsError,
+                                    'cannot be read: .*No such file'):
             definition.load('/nonexistent')
 
     def test_sample_has_each_key(self):
@@ -326,8 +323,8 @@ class DefinitionTestCase(unittest.TestCase):
             path.write_text('roles: {a: {kind: server, image: x, flavor: y, '
                             'user_data: boot.sh}}')
             with self.assertRaisesRegex(
-                    errors.DefinitionError, 'line 1: roles.a.user_data: .*'
-                    'boot.sh cannot be read: No such file'):
+                    errors.EnvironmentsError, 'line 1: roles.a.user_data: .*'
+                    'boot.sh cannot be read: .*No such file'):
                 definition.load(path)
             (path.parent / 'boot.sh').write_text('#!/bin/sh')
             self.assertEqual({'boot.sh': '#!/bin/sh'},

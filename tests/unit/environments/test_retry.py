@@ -93,5 +93,5 @@ class RetrierTestCase(unittest.TestCase):
 
     def test_stopped(self):
         self.retrier.stop.set()
-        with self.assertRaises(errors.Cancelled):
+        with self.assertRaises(errors.EnvironmentsError):
             self.retrier.call(mock.Mock())

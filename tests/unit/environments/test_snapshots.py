@@ -63,8 +63,9 @@ class SnapshotsTestCase(base.CommandTestCase):
         config.get_region_name.return_value = 'RegionOne'
         config.get_interface.return_value = 'public'
         config.get_endpoint.return_value = None
+        config.get_session.return_value = session.Session(auth=auth)
         return SERVICES(mock.Mock(
-            session=session.Session(auth=auth), config=config))
+            session=config.get_session(), config=config))
 
     def mirror(self, server):
         """Have a server of the environment in the stand-in for Nova."""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks in the order of their dependencies."""
 
-from concurrent import futures
 import threading
 import unittest
 from unittest import mock
@@ -23,9 +22,10 @@ class TaskGraphTestCase(unittest.TestCase):
         done = []
         ended = []
         self.run_tasks(
-            ('c', lambda: done.append('c'), ('b', 'before')),
+            ('a', lambda: done.append('a')),
             ('b', lambda: done.append('b'), ('a',)),
-            ('a', lambda: done.append('a')), ended=ended.append)
+            ('c', lambda: done.append('c'), ('b', 'before')),
+            ended=ended.append)
         self.assertEqual(['a', 'b', 'c'], done)
         self.assertEqual(['a', 'b', 'c'], [task.name for task in ended])
 
@@ -59,23 +59,25 @@ class TaskGraphTestCase(unittest.TestCase):
 
     def test_nothing_begins_after_a_failure(self):
         done = []
-        seen = threading.Event()
-        wait = futures.wait
-
-        def act():
-            # The thread that has it begin may not have seen the failure yet.
-            self.assertTrue(seen.wait(60))
-            done.append(1)
-
-        def wait_for_others(running, **kwargs):
-            if len(running) <= 50:
-                seen.set()
-            return wait(running, **kwargs)
-
         with mock.patch.object(task_graph, 'THREADS', 1), \
-                mock.patch.object(futures, 'wait', wait_for_others), \
                 self.assertRaises(errors.EnvironmentsError):
             self.run_tasks(
                 ('a', mock.Mock(side_effect=errors.EnvironmentsError('no'))),
-                *((str(number), act) for number in range(50)))
-        self.assertLessEqual(len(done), 1)
+                *((str(number), lambda: done.append(1))
+                  for number in range(50)))
+        self.assertEqual([], done)
+
+    def test_nothing_depends_on_a_mistake_of_ours(self):
+        done = []
+        with self.assertRaises(ZeroDivisionError):
+            self.run_tasks(('a', lambda: 1 / 0),
+                           ('b', lambda: done.append('b'), ('a',)))
+        self.assertEqual([], done)
+
+    def test_one_thread_is_enough(self):
+        done = []
+        with mock.patch.object(task_graph, 'THREADS', 1):
+            self.run_tasks(*(
+                (str(number), lambda number=number: done.append(number),
+                 tuple(map(str, range(number)))) for number in range(9)))
+        self.assertEqual([*range(9)], done)

@@ -42,7 +42,7 @@ class LineTestCase(unittest.TestCase):
 
     def setUp(self):
         self.compute = Compute()
-        self.cached = server_cache.ServerCache(self.compute)
+        self.cached = server_cache.ServerCache(self.compute, None)
         self.actions = actions.Actions(self.compute, self.cached, 1.0)
         self.servers = [
             servers.read(self.compute, server_id)

@@ -194,9 +194,10 @@ class ProfileTestCase(base.DriverTestCase):
             '    region_name: "CHI@UC"\n'))], ext='.yaml')[0]
         self.useFixture(host_cloud_fixture.CloudsYaml(path))
         for region in (None, 'CHI@UC', 'CHI@TACC'):
-            found = connection.access(connection.Credentials(
+            _title, found = connection.access(connection.Credentials(
                 cloud='mine', region_name=region))
-            self.assertEqual(region or 'CHI@UC', found.region_name)
+            self.assertEqual(region or 'CHI@UC',
+                             found.get_region_name('compute'))
 
 
     def test_microversions_of_the_user_are_for_other_commands(self):

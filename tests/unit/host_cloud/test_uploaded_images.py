@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of systems in the host cloud: one each, whoever begins."""
+"""Images of systems in the host cloud, each uploaded once."""
 
 from concurrent import futures
 import os
 import tempfile
 import threading
-import time
 
 import requests
 
@@ -141,132 +140,66 @@ class OneTestCase(InstanceImagesTestCase):
 
 class RaceTestCase(InstanceImagesTestCase):
 
-    def test_upload_of_somebody_else_is_waited_for(self):
-        image = self.other()
-        looks = []
-
-        def sleep(seconds):
-            self.clock.now += seconds
-            looks.append(seconds)
-            if len(looks) == 3:
-                image['status'] = 'active'
-        self.clock.sleep = sleep
-        self.assertEqual(image['id'], self.provide())
-        self.assertEqual((0, 0, 3), (self.fetched, self.uploads(),
-                                     len(looks)))
-
-    def test_upload_that_does_not_end(self):
-        image = self.other()
-        error = self.assertRaises(errors.ActionTimeout, self.provide)
-        self.assertIn(image['id'], str(error))
-        self.assertIn('delete it', str(error))
-
-    def test_upload_that_nobody_goes_on_with_is_removed(self):
-        image = self.other(status='queued', size=None)
-        found = self.provide()
-        self.assertNotEqual(image['id'], found)
-        self.assertEqual([found], [each['id'] for each in self.all()])
-
-    def test_who_begins_second_gives_way_before_a_byte_is_sent(self):
-        ids = []
-
-        def slow():
-            # Somebody else comes first while this one fetches.
-            if not ids:
-                ids.append(self.other()['id'])
-                self.host_cloud.images[ids[0]]['created_at'] = '2025'
-            return self.fetch()
-
-        def sleep(seconds):
-            self.host_cloud.images[ids[0]]['status'] = 'active'
-        self.clock.sleep = sleep
-        self.assertEqual(ids, [self.provide(fetch=slow)])
-        self.assertEqual(ids, [each['id'] for each in self.all()])
-        self.assertEqual(0, self.uploads())
-
-    def begin_together(self, then, **values):
-        """Let somebody else begin in the same moment, and come second.
-
-        :param then: function of the other image, called when it is waited
-            for.
-        :returns: the other image and the UUID of the one provided.
-        """
-        others, glance = [], self.host_cloud._glance
-
-        def both(request, context):
-            answer = glance(request, context)
-            if request.method == 'POST' and not others:
-                mine, = self.all()
-                others.append({**mine, 'id': f'{mine["id"]}-', **values})
-                self.host_cloud.images[others[0]['id']] = others[0]
-            return answer
-
-        def sleep(seconds):
-            self.clock.now += seconds
-            then(others[0])
-        self.host_cloud._glance, self.clock.sleep = both, sleep
-        found = self.provide()
-        return others[0], found
-
-    def test_who_comes_first_gives_way_to_what_is_uploaded(self):
-        other, found = self.begin_together(
-            lambda image: image.update(status='active', size=len(CONTENT)),
-            status='saving')
-        self.assertEqual(other['id'], found)
-        self.assertEqual(([other], 0), (self.all(), self.uploads()))
-
-    def test_who_comes_first_waits_for_one_that_may_not_know(self):
-        states = iter(('queued', 'saving', 'active'))
-        other, found = self.begin_together(
-            lambda image: image.update(status=next(states),
-                                       size=len(CONTENT)))
-        self.assertEqual(other['id'], found)
-        self.assertEqual(([other], 0), (self.all(), self.uploads()))
-
-    def test_who_comes_first_goes_on_when_others_have_given_way(self):
-        _, found = self.begin_together(
-            lambda image: self.host_cloud.images.pop(image['id']))
-        mine, = self.all()
-        self.assertEqual((mine['id'], 1), (found, self.uploads()))
-
-    def test_who_comes_first_goes_on_when_the_other_does_not(self):
-        _, found = self.begin_together(lambda image: None)
-        mine, = self.all()
-        self.assertEqual((mine['id'], 1), (found, self.uploads()))
+    def provide_at_once(self, number, fetch):
+        """Return the UUIDs of an image, provided by so many threads."""
+        pool = futures.ThreadPoolExecutor(number)
+        self.addCleanup(pool.shutdown)
+        return [pool.submit(self.provide, fetch=fetch)
+                for _ in range(number)]
 
     def test_of_many_at_once_one_uploads(self):
-        self.host_cloud._now = lambda: '2026-01-01T00:00:00'
-        pause, self.clock.sleep = time.sleep, lambda seconds: pause(0.001)
-        together = threading.Barrier(8)
+        found = {each.result() for each in self.provide_at_once(
+            8, self.fetch)}
+        mine, = self.all()
+        self.assertEqual(({mine['id']}, 1, 1),
+                         (found, self.uploads(), self.fetched))
+
+    def test_next_one_tries_when_the_first_has_failed(self):
+        fetched = []
 
         def fetch():
-            together.wait(10)
-            return self.path, 'qcow2'
-        with futures.ThreadPoolExecutor(8) as pool:
-            found = {each.result() for each in [
-                pool.submit(self.provide, fetch=fetch) for _ in range(8)]}
-        mine, = self.all()
-        self.assertEqual(({mine['id']}, 1), (found, self.uploads()))
+            fetched.append(None)
+            if len(fetched) == 1:
+                raise ZeroDivisionError
+            return self.fetch()
+        found = self.provide_at_once(4, fetch)
+        self.assertEqual(1, sum(isinstance(
+            each.exception(), ZeroDivisionError) for each in found))
+        self.assertEqual((2, 1), (len(fetched), self.uploads()))
 
-    def test_two_that_both_went_on_agree_on_the_older_one(self):
-        ids = []
-        put = self.host_cloud._glance
+    def test_upload_that_does_not_end(self):
+        begun, go_on = threading.Event(), threading.Event()
 
-        def during_the_upload(request, context):
-            if request.method == 'PUT' and not ids:
-                ids.append(None)
-                mine, = self.all()
-                other = self.host_cloud.add_image(**{
-                    **mine, 'created_at': '2025', 'status': 'active',
-                    'size': len(CONTENT)})
-                # add_image gives way to an id that it is given.
-                ids[0] = other['id'] = 'f' * 8
-                self.host_cloud.images['f' * 8] = other
-                self.host_cloud.images[mine['id']] = mine
-            return put(request, context)
-        self.host_cloud._glance = during_the_upload
-        self.assertEqual(ids, [self.provide()])
-        self.assertEqual(ids, [each['id'] for each in self.all()])
+        def fetch():
+            begun.set()
+            go_on.wait(60)
+            return self.fetch()
+        first, = self.provide_at_once(1, fetch)
+        begun.wait(60)
+        self.clock.now += 200
+        error = self.assertRaises(
+            errors.ActionTimeout, self.images.provide, SUM, MACHINE,
+            self.fetch, self.clock.now, 5)
+        self.assertIn('another node', str(error))
+        go_on.set()
+        first.result()
+
+    def test_what_another_conductor_has_not_ended_is_not_waited_for(self):
+        for status in ('queued', 'saving'):
+            image = self.other(status=status)
+            self.assertNotEqual(image['id'], self.provide())
+            self.assertEqual((1, 1), (self.fetched, self.uploads()))
+            self.host_cloud.images.clear()
+
+    def test_older_one_is_used_where_two_conductors_have_uploaded(self):
+        first = self.provide()
+        image = self.host_cloud.images[first]
+        image['name'] = 'hidden'
+        second = self.provide()
+        image['name'] = self.host_cloud.images[second]['name']
+        image['created_at'] = '2025-01-01T00:00:00Z'
+        self.assertEqual(first, self.provide())
+        self.assertEqual(2, len(self.all()))
 
 
 class UnusedTestCase(InstanceImagesTestCase):

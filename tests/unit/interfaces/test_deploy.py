@@ -21,8 +21,8 @@ from ironic.tests.unit.objects import utils as objects_utils
 from quintupleo_power import compat
 from quintupleo_power import hardware
 from quintupleo_power.interfaces import deploy
-from quintupleo_power.node import leftover_data
 from quintupleo_power.node import pending_request
+from quintupleo_power.rebuild import server_fields
 from tests.unit.interfaces import test_power
 from tests.unit import nova_model
 
@@ -187,12 +187,12 @@ class ValidateTestCase(DeployTestCase):
 
     def test_no_image(self):
         self.set_instance(image_source=None)
-        self.refuse('image_source', error=exception.MissingParameterValue)
+        self.refuse('set instance_info/image_source')
 
     def test_sources_that_are_none(self):
         for href in ('nfs://x/y', 'oci://x/y', 'debian', '/srv/debian.raw'):
             self.set_instance(image_source=href)
-            self.refuse(href, 'neither a UUID')
+            self.refuse(href, 'the UUID of an image in Glance or')
 
     def test_checksum_is_needed(self):
         for values in ({'image_os_hash_algo': None},
@@ -210,7 +210,7 @@ class ValidateTestCase(DeployTestCase):
     def test_image_that_ironic_cannot_see(self):
         self.node.driver_internal_info = {}
         self.node.save()
-        self.refuse(HREF, 'cannot find out')
+        self.refuse(HREF, 'cannot be read by Ironic')
 
     def test_node_that_boots_from_a_volume_of_its_own(self):
         with mock.patch('ironic.drivers.modules.storage.noop.NoopStorage.'
@@ -600,7 +600,7 @@ class ConfigDriveTestCase(DeployTestCase):
             (self.server.user_data, self.server.key, self.server.metadata,
              self.server.content))
         self.node.refresh()
-        self.assertNotIn(leftover_data.KEY, self.node.driver_internal_info)
+        self.assertNotIn(server_fields.KEY, self.node.driver_internal_info)
 
     def test_wipe_of_a_server_that_had_no_instance_names_the_image_only(self):
         with self.acquire() as task:
@@ -695,7 +695,7 @@ class ConfigDriveTestCase(DeployTestCase):
         drive['network_data']['links'].append({
             'id': 'vlan101', 'type': 'vlan', 'vlan_link': 'l', 'vlan_id': 101,
             'vlan_mac_address': MAC})
-        self.assert_failed("link 'vlan101', which is not a network card",
+        self.assert_failed("link 'vlan101' (no card)",
                            'let user_data make it', drive=drive)
         self.assert_sent()
 

@@ -8,7 +8,7 @@ from ironic.conductor import cleaning
 from ironic.conductor import utils as conductor_utils
 from ironic.drivers.modules import boot_mode_utils
 
-from quintupleo_power.node import leftover_data
+from quintupleo_power.rebuild import server_fields
 from tests.unit import host_cloud_fixture
 from tests.unit.interfaces import test_wipe
 from tests.unit import nova_model
@@ -120,10 +120,10 @@ class SwitchTestCase(FirmwareTestCase):
 
     def test_data_of_an_instance_goes_with_the_disk(self):
         self.server.user_data = 'IyEvYmluL3No'
-        self.set_node(driver_internal_info={leftover_data.KEY: []})
+        self.set_node(driver_internal_info={server_fields.KEY: []})
         self.set_mode('uefi')
         self.assertIsNone(self.server.user_data)
-        self.assertFalse(leftover_data.may_be_left(self.node))
+        self.assertFalse(server_fields.may_be_left(self.node))
 
     def test_it_is_no_change_behind_ironics_back(self):
         self.set_mode('uefi')

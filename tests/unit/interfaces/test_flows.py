@@ -14,7 +14,7 @@ from ironic.tests.unit.objects import utils as objects_utils
 import oslo_messaging
 
 from quintupleo_power import compat
-from quintupleo_power.node import leftover_data
+from quintupleo_power.rebuild import server_fields
 from tests.unit.contract import installed
 from tests.unit.interfaces import test_deploy
 from tests.unit import nova_model
@@ -280,7 +280,7 @@ class NothingIsLeftTestCase(FlowTestCase):
         self.do('provide')
         self.clean_by_agent()
         self.assert_clean()
-        self.assertNotIn(leftover_data.KEY, self.node.driver_internal_info)
+        self.assertNotIn(server_fields.KEY, self.node.driver_internal_info)
 
     def test_node_that_no_rebuild_deployed_is_the_agents_alone(self):
         self.set_node(deploy_interface='direct', instance_info={},

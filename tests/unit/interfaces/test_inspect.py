@@ -41,9 +41,8 @@ class InspectTestCase(base.DriverTestCase):
         self.node.refresh()
         self.assertEqual(states.MANAGEABLE, self.node.provision_state)
 
-    def fails(self, *parts):
-        error = self.assertRaises(exception.HardwareInspectionFailure,
-                                  self.inspect)
+    def fails(self, *parts, by=exception.HardwareInspectionFailure):
+        error = self.assertRaises(by, self.inspect)
         self.assert_says(error, *parts)
         self.node.refresh()
         self.assertEqual(states.INSPECTFAIL, self.node.provision_state)
@@ -219,9 +218,11 @@ class PropertiesTestCase(InspectTestCase):
             self.assertIn(part, sentence)
 
     def test_malformed_capabilities_are_left_for_whoever_wrote_them(self):
-        for wrong in ('nonsense', {'boot_mode': 'bios'}):
+        for wrong, sentence in (
+                ('nonsense', 'Malformed capabilities value: nonsense'),
+                ({'boot_mode': 'bios'}, "'capabilities' must be string")):
             self.set_properties(capabilities=wrong)
-            self.fails('properties/capabilities', repr(wrong), 'correct it')
+            self.fails(sentence, by=exception.InvalidParameterValue)
             self.assertEqual({'capabilities': wrong}, self.node.properties)
 
     def test_malformed_flavor_is_an_error(self):
@@ -405,16 +406,6 @@ class PortsTestCase(InspectTestCase):
                      'delete that port'):
             self.assertIn(part, sentence)
         self.assertIsNone(self.node.last_error)
-
-    def test_card_that_agents_pass_over_is_told(self):
-        self.add('fa:16:3e:00:00:01')
-        self.add()
-        self.inspect()
-        self.assertEqual({MAC, 'fa:16:3e:00:00:01'}, set(self.ports()))
-        sentence, = self.told()
-        for part in ('fa:16:3e:00:00:01', self.server.id,
-                     'ironic-python-agent', '52:54:00'):
-            self.assertIn(part, sentence)
 
     def test_malformed_port_is_an_error(self):
         for key in ('mac_addr', 'net_id', 'port_id'):

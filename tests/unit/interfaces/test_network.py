@@ -606,6 +606,7 @@ class ValidateTestCase(NetworkTestCase):
         error = self.assertRaises(exception.InvalidParameterValue, self.call,
                                   'validate_rescue')
         self.assert_says(error, self.node.uuid, "'nowhere'")
+        self.assertNotIn('quintupleo_server', str(error))
 
     def test_name_of_two_networks_is_told(self):
         self.host_cloud.add_network('provision')

@@ -5,6 +5,7 @@ import logging
 import re
 import threading
 import time
+from unittest import mock
 
 import fixtures
 from ironic.common import exception
@@ -16,7 +17,6 @@ from quintupleo_power import exceptions
 from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import connection
 from quintupleo_power.host_cloud import server_cache
-from quintupleo_power.interfaces import power
 from tests.unit import base
 from tests.unit import host_cloud_fixture
 
@@ -216,54 +216,6 @@ class TimeLimitTestCase(ValidateTestCase):
                              task.driver.power.get_power_state(task))
 
 
-class SlowStopTestCase(ValidateTestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.log = self.useFixture(fixtures.FakeLogger())
-        # Ironic's database setup switches loggers off.
-        self.useFixture(fixtures.MockPatchObject(
-            logging.getLogger(power.LOG.name), 'disabled', False))
-
-    def set_timeout(self, value):
-        self.host_cloud.images[self.server.image]['os_shutdown_timeout'] = (
-            value)
-
-    def test_image_that_lets_nova_wait_is_warned_of_once(self):
-        self.set_timeout('30')
-        self.validate()
-        self.validate()
-        self.assertEqual(1, self.log.output.count('os_shutdown_timeout=0'))
-        for part in (self.node.uuid, self.server.id, 'waits 30 s'):
-            self.assertIn(part, self.log.output)
-
-    def test_image_that_could_not_be_read_is_warned_of_later(self):
-        self.set_timeout('30')
-        # Nothing else reads the image.
-        self.node.deploy_interface = 'quintupleo-rebuild'
-        self.node.save()
-        self.host_cloud.fail('GET', f'/images/{self.server.image}', 503,
-                             times=3)
-        self.validate()
-        self.assertNotIn('waits 30 s', self.log.output)
-        self.validate()
-        self.assertIn('waits 30 s', self.log.output)
-
-    def test_timeout_of_the_host_cloud_is_warned_of(self):
-        self.validate()
-        self.assertIn('waits 60 s or what', self.log.output)
-
-    def test_timeout_that_is_no_number_is_the_host_clouds(self):
-        self.set_timeout('soon')
-        self.validate()
-        self.assertIn('waits 60 s or what', self.log.output)
-
-    def test_image_without_a_wait_is_not_warned_of(self):
-        self.set_timeout('0')
-        self.validate()
-        self.assertNotIn('os_shutdown_timeout', self.log.output)
-
-
 class RescueImageTestCase(ValidateTestCase):
 
     def test_missing_image_names_the_option(self):
@@ -310,11 +262,10 @@ class RescueImageTestCase(ValidateTestCase):
         self.validate()
         self.assertEqual([], self.host_cloud.sent)
 
-    def test_image_that_is_good_is_not_read_each_time(self):
+    def test_image_that_was_replaced_is_seen_at_once(self):
         self.validate()
-        self.host_cloud.forget_requests()
-        self.validate()
-        self.assertEqual(1, len(self.host_cloud.requests))
+        del self.rescue_image['hw_rescue_bus']
+        self.invalid('hw_rescue_bus')
 
     def test_image_that_the_server_was_made_from_is_checked_too(self):
         # It is read for what it says of the server, and kept, before.
@@ -488,7 +439,12 @@ class CloudsYamlTestCase(ValidateTestCase):
         self.set_driver_info(quintupleo_cloud='machines')
         compute, *_rest = connection.connect(
             connection.Credentials(cloud='machines'))
-        self.assertEqual(60, compute._rest.session.timeout)
+        adapter = compute._rest.session.adapters['https://']
+        with mock.patch.object(adapter._adapter, 'send', autospec=True,
+                               side_effect=ZeroDivisionError) as send:
+            self.assertRaises(ZeroDivisionError, adapter.send,
+                              requests.Request('GET', 'https://a').prepare())
+        self.assertEqual((10, 60), send.call_args.kwargs['timeout'])
 
     def test_application_credential_at_the_clouds_own_identity(self):
         self.config(cloud='machines', group='quintupleo')

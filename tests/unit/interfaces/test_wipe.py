@@ -287,10 +287,9 @@ class VolumesTestCase(WipeTestCase):
         self.server.volumes = (self.host_cloud.add_volume(),)
         self.assert_refused('beside the CD', 'deploy.erase_devices_metadata')
 
-    def test_server_with_a_virtual_tpm_is_novas_to_refuse(self):
+    def test_server_with_a_virtual_tpm_is_refused(self):
         self.server.extra_specs = {'hw:tpm_version': '2.0'}
-        self.assert_says(self.refused(self.wipe), 'vTPM')
-        self.assert_sent()
+        self.assert_refused('virtual TPM', 'deploy.erase_devices_metadata')
 
 
 class FaultsTestCase(WipeTestCase):
@@ -498,7 +497,7 @@ class RebuildTestCase(WipeTestCase):
         self.assertEqual({'rebuild': members}, body)
 
     def test_refusal_comes_before_anything_is_done(self):
-        def refuse(node, info, host, server):
+        def refuse(host, server):
             raise transitions.Refused(f'Server {server.id} is not fit')
 
         self.set_server('rescued', RUNNING)

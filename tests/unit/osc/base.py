@@ -51,6 +51,9 @@ class CommandTestCase(test_environment.EnvironmentTestCase):
             except exceptions.CommandError as exc:
                 code = 1
                 print(exc, file=err)
+            except KeyboardInterrupt:
+                # As cliff does, which shows nothing.
+                code = 130
             except SystemExit as exc:
                 code = exc.code
         self.out, self.err = out.getvalue(), err.getvalue()

@@ -54,9 +54,11 @@ class LogsTestCase(base.CommandTestCase):
         self.print('env-control-0', 'up\nlogin: ')
         self.print('env-compute-1', 'No bootable device\n')
         self.succeed('EnvironmentLogs', 'env')
-        self.assertEqual(['env-control-0 | up', 'env-control-0 | login: ',
-                          'env-compute-1 | No bootable device'],
-                         self.out.splitlines())
+        # In the order in which the servers were made.
+        self.assertEqual(['env-compute-1 | No bootable device',
+                          'env-control-0 | up', 'env-control-0 | login: '],
+                         sorted(self.out.splitlines(), key=lambda line:
+                                line.partition(' ')[0]))
 
     def test_nothing_reaches_the_terminal_but_text(self):
         self.print('env-control-0',
@@ -109,7 +111,7 @@ class LogsTestCase(base.CommandTestCase):
         server.metadata['password'] = 'secret'
         folder = os.path.join(self.folder, 'logs')
         self.succeed('EnvironmentLogs', 'env', '--output', folder)
-        self.assertEqual('', self.out)
+        self.assertEqual(f'env: logs written to {folder}\n', self.out)
         self.assertEqual(
             {f'env-{name}{end}' for name in (
                 'control-0', 'compute-0', 'compute-1')

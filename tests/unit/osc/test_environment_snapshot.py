@@ -12,6 +12,7 @@ class CommandsTestCase(test_snapshots.SnapshotsTestCase):
     def test_life(self):
         self.succeed('SnapshotEnvironment', 'env', 'start')
         self.assertIn('3/3 snapshots', self.err)
+        self.assertEqual('start: created\n', self.out)
         self.succeed('ListSnapshots', '-f', 'json')
         found, = json.loads(self.out)
         self.assertEqual(
@@ -20,14 +21,17 @@ class CommandsTestCase(test_snapshots.SnapshotsTestCase):
                 'Environment', 'Name', 'Status', 'Servers')))
         self.spoil()
         self.succeed('RestoreEnvironment', 'env', 'start', '--start')
+        self.assertEqual('start: restored\n', self.out)
         self.assertEqual({'at the start'}, self.contents())
         self.assertEqual('active', self.states()['control-0'])
         self.host.images.pop(self.images()[0]['id'])
         self.succeed('ListSnapshots', 'env', '-f', 'json')
         self.assertEqual(environment.INCOMPLETE,
                          json.loads(self.out)[0]['Status'])
-        self.succeed('DeleteSnapshots', 'env', 'start', 'other')
-        self.assertEqual('start: removed\nother: does not exist\n', self.out)
+        self.fail_with('DeleteSnapshots', 'env', 'other', 'start',
+                       says='other: it does not exist\n1 of 2 failed')
+        self.assertEqual('start: deleted\n', self.out)
+        self.succeed('DeleteSnapshots', 'env', 'start', '--ignore-missing')
         self.succeed('ListSnapshots', '-f', 'json')
         self.assertEqual([], json.loads(self.out))
 
@@ -35,7 +39,7 @@ class CommandsTestCase(test_snapshots.SnapshotsTestCase):
         for command in ('SnapshotEnvironment', 'RestoreEnvironment',
                         'DeleteSnapshots'):
             self.fail_with(command, 'env', 'a/b',
-                           says="invalid value 'a/b': use up to 40 letters")
+                           says="'a/b' is not a name: use up to 40 letters")
 
     def test_failure(self):
         self.fail_with('RestoreEnvironment', 'env', 'x',

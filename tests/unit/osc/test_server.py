@@ -65,6 +65,8 @@ class EnrollServersTestCase(unittest.TestCase):
             except exceptions.CommandError as exc:
                 code = 1
                 print(exc, file=err)
+            except KeyboardInterrupt:
+                code = 130
         self.out, self.err = out.getvalue(), err.getvalue()
         return code
 
@@ -205,16 +207,18 @@ class EnrollTestCase(EnrollServersTestCase):
     def test_node_already(self):
         self.enroll('machine-0')
         self.add_server('machine-1', '52:54:00:00:00:02')
-        self.assert_refused('machine-1', 'machine-0', says=(
-            f'Server {self.server.id} (machine-0) is node node-0 already: '
-            'leave it out',))
+        self.assertEqual(
+            ['enrolled', 'already enrolled'],
+            [row['Outcome'] for row in self.enroll('machine-1', 'machine-0')])
 
     def test_node_already_by_another_spelling(self):
         self.enroll('machine-0')
         node, = self.ironic.known
         node.name = 'renamed'
         node.driver_info['quintupleo_server'] = self.server.id.upper()
-        self.assert_refused('machine-0', says=('is node node-0 already',))
+        row, = self.enroll('machine-0')
+        self.assertEqual(('node-0', 'already enrolled'),
+                         (row['UUID'], row['Outcome']))
 
     def test_node_of_another_driver(self):
         self.ironic.create_node(name='machine-0', driver='redfish',
@@ -233,7 +237,7 @@ class EnrollTestCase(EnrollServersTestCase):
 
     def test_goes_on_after_an_interruption(self):
         self.ironic.faults = {2: (KeyboardInterrupt(), False)}
-        self.assertEqual(1, self.run_command('machine-0', *ENDPOINT))
+        self.assertEqual(130, self.run_command('machine-0', *ENDPOINT))
         self.assertEqual('completed', self.enroll('machine-0')[0]['Outcome'])
 
     def test_cloud_that_is_away(self):

@@ -331,7 +331,9 @@ def nova(cloud):
             'novncproxy_base_url': cloud.url('novnc', '/vnc_lite.html'),
         },
         'serial_console': {
-            'enabled': not fake,
+            # Not in each cloud, as Nova gives a server in rescue no serial
+            # port then, and so no console log.
+            'enabled': cloud.layer3,
             'proxyclient_address': names.ADDRESS,
             'serialproxy_host': names.ADDRESS,
             'serialproxy_port': names.PORTS['serial'],

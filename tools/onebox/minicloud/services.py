@@ -288,7 +288,7 @@ SERVICES = (
     ),
     Service(
         name='nova-serialproxy',
-        hypervisors=('libvirt',),
+        layer3=True,
         ports=('serial',),
         after=('mariadb', 'rabbitmq'),
         command=('{nova_bin}/nova-serialproxy', NOVA),

@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the resources of an environment in Neutron, one at a time."""
+"""Creates the resources of an environment, one at a time."""
 
+import base64
 import functools
 import ipaddress
 import secrets
 
 from openstack import exceptions
 
+from quintupleo_power.environments import errors
+from quintupleo_power.environments import owned_resources
 from quintupleo_power.environments import ownership
 from quintupleo_power.environments import plan
+from quintupleo_power.environments import schema
 from quintupleo_power.environments import validation
 
 # Attempts with another MAC address after one that Neutron has already.
 _ATTEMPTS = 5
 
 
-class Networking:
-    """Creates networks, ports and what belongs to them."""
+class Creator:
+    """Creates what belongs to one environment."""
 
-    def __init__(self, inventory, resolved, name):
+    def __init__(self, inventory, resolved, stored, conductor):
         """Use a project, and what :mod:`resolver` found in it."""
         self._neutron = inventory.connection.network
         self._retrier = inventory.retrier
         self._inventory = inventory
         self._resolved = resolved
-        self._name = name
+        self._name = stored.name
+        self._user_data = stored.definition.user_data
+        self._conductor = conductor
 
     def create(self, item, created):
         """Create the resource of a :class:`plan.Item`, and return it.
@@ -37,43 +43,36 @@ class Networking:
             plan.ROUTER: self._router, plan.VIRTUAL_IP: self._reserved_port,
             plan.PORT: self._port if item.role else self._reserved_port,
             plan.SUBPORT: self._subport, plan.TRUNK: self._trunk,
-            plan.FLOATING_IP: self._floating_ip}[item.kind](item, created)
+            plan.FLOATING_IP: self._floating_ip, plan.GROUP: self._group,
+            plan.VOLUME: self._volume, plan.SERVER: self._server,
+        }[item.kind](item, created)
 
-    def tag(self, resource):
-        """Tag openstacksdk's resource, for searches."""
-        wanted = ownership.tag(self._name)
-        if wanted not in (resource.tags or ()):
-            self._retrier.call(self._neutron.set_tags, resource,
-                               [*(resource.tags or ()), wanted])
-
-    def _create(self, item, function, **attributes):
+    def _create(self, item, function=None, **attributes):
+        """Create a resource in Neutron."""
         if item.kind != plan.FLOATING_IP:
             attributes['name'] = ownership.name(self._name, item.key)
-        resource = self._inventory.create(
+        return self._inventory.create(
             self._name, item, function,
             description=ownership.description(self._name, item.key),
             **attributes)
-        self.tag(resource)
-        return resource
 
     def _create_port(self, item, created, **attributes):
         network = created[plan.key(plan.NETWORK, item.network.name)]
-        return self._create(item, self._neutron.create_port,
-                            network_id=network.id, **attributes)
+        return self._create(item, network_id=network.id, **attributes)
 
     def _network(self, item, created):
         network = item.what
         return self._create(
-            item, self._neutron.create_network, mtu=network.mtu,
+            item, mtu=network.mtu,
             is_port_security_enabled=network.port_security,
             **{f'provider_{name}': value
                for name, value in vars(network.provider).items()})
 
     def _subnet(self, item, created):
-        subnet, create = item.what, self._neutron.create_subnet
+        subnet, create = item.what, None
         if subnet.gateway is not True:
             # None is sent for a subnet without a gateway.
-            create = functools.partial(create,
+            create = functools.partial(self._neutron.create_subnet,
                                        gateway_ip=subnet.gateway or None)
         return self._create(
             item, create,
@@ -89,8 +88,7 @@ class Networking:
     def _router(self, item, created):
         external = item.what.external_network
         router = self._create(
-            item, self._neutron.create_router,
-            external_gateway_info=external and {
+            item, external_gateway_info=external and {
                 'network_id': self._resolved.ids['network', external]})
         self.join_networks(router, item, created)
         return router
@@ -105,8 +103,9 @@ class Networking:
             find = functools.partial(self._find_interface, router.id,
                                      subnet_id)
             if find() is None:
-                self._retrier.create(find, change_interface, self._neutron,
-                                     'add', router.id, subnet_id)
+                self._retrier.create(
+                    find, self._neutron.add_interface_to_router, router.id,
+                    subnet_id)
 
     def _find_interface(self, router_id, subnet_id):
         return next((
@@ -158,7 +157,7 @@ class Networking:
             return None
         addresses = [*item.what.allowed_address_pairs, *(
             address for key in item.after if plan.kind(key) == plan.VIRTUAL_IP
-            for address in fixed_ips(created[key]))]
+            for address in owned_resources.fixed_ips(created[key]))]
         return [{'ip_address': address} for address in addresses] or None
 
     def _subport(self, item, created):
@@ -169,8 +168,7 @@ class Networking:
 
     def _trunk(self, item, created):
         return self._create(
-            item, self._neutron.create_trunk,
-            port_id=created[item.sibling(plan.PORT)].id,
+            item, port_id=created[item.sibling(plan.PORT)].id,
             sub_ports=[{
                 'port_id': created[item.sibling(
                     plan.SUBPORT, each.segmentation_id)].id,
@@ -181,22 +179,70 @@ class Networking:
     def _floating_ip(self, item, created):
         port = created[item.key.partition('.')[2]]
         return self._create(
-            item, self._neutron.create_ip, port_id=port.id,
+            item, port_id=port.id,
             floating_network_id=self._resolved.ids[
                 'network', item.what.floating_ip])
 
+    def _group(self, item, created):
+        return self._inventory.create(
+            self._name, item, policies=[item.what.server_group],
+            name=ownership.description(self._name, item.key))
 
-def fixed_ips(port):
-    """Return the addresses of openstacksdk's port."""
-    return [each['ip_address'] for each in port.fixed_ips or ()]
+    def _volume(self, item, created):
+        disk, role = item.what, item.role
+        image_id = (self._resolved.images[role.name].id
+                    if disk is role.root_volume
+                    else self._resolved.ids.get(('image', disk.image)))
+        return self._inventory.create(
+            self._name, item, name=ownership.name(self._name, item.key),
+            size=disk.size, image_id=image_id, volume_type=disk.type,
+            metadata=ownership.metadata(self._name, item.key))
 
+    def _server(self, item, created):
+        role = item.role
+        ports = [{'port': created[item.sibling(plan.PORT, place)].id}
+                 for place in range(len(role.nics))]
+        access = (self._conductor.create(item, created)
+                  if role.kind == schema.IRONIC else {})
+        user_data = access.get('user_data') or (
+            role.user_data and base64.b64encode(
+                self._user_data[role.user_data].encode()).decode())
+        metadata = {**ownership.metadata(self._name, item.key),
+                    **access.get('metadata', {})}
+        server = self._inventory.create(
+            self._name, item, name=ownership.name(self._name, item.key),
+            flavor_id=self._resolved.flavors[role.name].id,
+            networks=ports or 'none',
+            metadata=metadata, tags=[ownership.tag(self._name)],
+            scheduler_hints=role.server_group and {
+                'group': created[plan.key(plan.GROUP, role.name)].id},
+            availability_zone=role.availability_zone, key_name=role.key_name,
+            user_data=user_data,
+            has_config_drive=role.config_drive or bool(access) or None,
+            **self._block_devices(item, created))
+        if ownership.access_id(server) != metadata.get(ownership.ACCESS):
+            raise errors.EnvironmentsError(
+                f'Another command made server {server.name} ({server.id}) at '
+                'the same time, with other credentials: create again')
+        return server
 
-def change_interface(neutron, verb, router_id, subnet_id):
-    """Add an interface to a router, or remove one, as the verb says."""
-    # The parameters of openstacksdk's functions differ between releases.
-    exceptions.raise_from_response(neutron.put(
-        f'/routers/{router_id}/{verb}_router_interface',
-        json={'subnet_id': subnet_id}))
+    def _block_devices(self, item, created):
+        """Return the attributes of a server that describe its disks."""
+        image_id = self._resolved.images[item.role.name].id
+        mapping = [
+            {'boot_index': 0 if name == 'root' else -1,
+             'uuid': created[item.sibling(plan.VOLUME, name)].id,
+             'source_type': 'volume', 'destination_type': 'volume',
+             'delete_on_termination': False}
+            for name, _ in plan.volumes(item.role)]
+        if item.role.root_volume:
+            return {'block_device_mapping': mapping}
+        if not mapping:
+            return {'image_id': image_id}
+        return {'image_id': image_id, 'block_device_mapping': [
+            {'boot_index': 0, 'uuid': image_id, 'source_type': 'image',
+             'destination_type': 'local', 'delete_on_termination': True},
+            *mapping]}
 
 
 def _random_mac(prefix):
