@@ -290,6 +290,24 @@ def test_addresses_of_the_repository_and_of_its_bugs_are_one_each(url, page):
     assert url in (REPOSITORY_URL, BUGS_URL)
 
 
+def test_address_of_the_repository_is_that_of_the_pages_elsewhere():
+    metadata = configparser.ConfigParser()
+    metadata.read(REPOSITORY / 'setup.cfg')
+    review = configparser.ConfigParser()
+    review.read(REPOSITORY / '.gitreview')
+    samples = [path.read_text()
+               for path in (REPOSITORY / 'devstack').glob('*.sample')]
+
+    assert metadata['metadata']['home_page'] == REPOSITORY_URL
+    assert metadata['metadata']['project_urls'].split('\n') == [
+        '', f'Bug Tracker = {BUGS_URL}', f'Source Code = {REPOSITORY_URL}']
+    assert REPOSITORY_URL.endswith(
+        '/' + review['gerrit']['project'].removesuffix('.git'))
+    assert [sample for sample in samples if
+            f'enable_plugin quintupleo-power {REPOSITORY_URL} main\n'
+            not in sample] == []
+
+
 @pytest.mark.parametrize('path', sorted(EXAMPLES.glob('*.conf')),
                          ids=lambda path: path.name)
 def test_option_of_an_example_exists(path):
