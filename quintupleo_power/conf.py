@@ -31,11 +31,10 @@ opts = [
     *(cfg.StrOpt(
         f'empty_image_{mode}',
         default=f'quintupleo-empty-{mode}',
-        help='UUID or name of the image that the wiped disk of a '
-             f'{mode.upper()} server is made from, where the server was not '
-             'made from an empty image itself, and that a server is rebuilt '
-             'from to switch it to this boot mode. A name must be unique in '
-             'the host cloud.')
+        help='UUID or name of the image for the wiped disk of a '
+             f'{mode.upper()} server that was not made from an empty image. '
+             'A rebuild from it also switches a server to this boot mode. A '
+             'name must be unique in the host cloud.')
       for mode in ('bios', 'uefi')),
     cfg.StrOpt(
         'empty_image_secure_boot',
@@ -46,38 +45,36 @@ opts = [
     cfg.FloatOpt(
         'server_list_max_age',
         default=30.0, min=0,
-        help='Age in seconds up to which a list of the servers may serve '
-             'what reads a node without being about to change it: power '
-             'sync, node health, boot mode. One list then serves all nodes '
-             'of a pass; with fewer seconds than a pass takes there are more '
-             'of them. A change is reported to Ironic only after another '
-             'reading of that server. 0 reads each time, as validation and '
-             'power requests always do.'),
+        help='Highest age in seconds of a list of the servers for power '
+             'sync, node health and boot mode. One list then serves all '
+             'nodes of a pass; use at least the duration of a pass. A change '
+             'is reported to Ironic only after another reading of that '
+             'server. 0 reads each time, as validation and power requests '
+             'always do.'),
     cfg.IntOpt(
         'action_timeout',
         default=300, min=1,
-        help='Time in seconds for a power request to end in the host cloud, '
-             'all of its Nova actions together, where the request itself '
-             'brings no timeout. A server whose image lets '
-             'os_shutdown_timeout be 60 (the default of Nova) takes that '
-             'long for each stop or rescue of a guest that does not answer '
-             'ACPI.'),
+        help='Time in seconds for a power request without a timeout of its '
+             'own to end in the host cloud, with all of its Nova actions. '
+             'With the default of Nova, os_shutdown_timeout 60 of the image, '
+             'each stop or rescue of a guest that ignores ACPI takes that '
+             'long.'),
     cfg.IntOpt(
         'image_timeout',
         default=1800, min=1,
         help='Time in seconds for the steps that write a disk from an image '
              'or to one: wipe_disk, snapshot, restore, and the rebuild of '
-             'deploy_interface quintupleo-rebuild, before which the upload '
-             'of an image may take as long. How long these take depends on '
-             'the size of the image, and on whether the compute host has it '
-             'already.'),
+             'deploy_interface quintupleo-rebuild. The upload of an image '
+             'before that rebuild may take as long again. Their duration '
+             'depends on the size of the image, and on whether the compute '
+             'host has it already.'),
     cfg.IntOpt(
         'unused_instance_images',
         default=5, min=0,
-        help='How many images that deploy_interface quintupleo-rebuild has '
-             'uploaded may stay in a project of the host cloud when no '
-             'server is made from them any more, the newest ones. Others are '
-             'removed after the next upload.'),
+        help='Number of images without servers that deploy_interface '
+             'quintupleo-rebuild has uploaded and that may stay in a project '
+             'of the host cloud. The newest ones stay; the next upload '
+             'removes the others.'),
     cfg.FloatOpt(
         'poll_interval',
         default=2.0, min=0.1,
@@ -111,7 +108,7 @@ opts = [
         'inspection_hooks',
         default=[],
         help='Inspection hooks of Ironic that inspect_interface quintupleo '
-             'runs on what it has found, in this order, as '
+             'runs on its results, in this order, as '
              'validate-interfaces, ports. The driver itself has made ports '
              'and set properties before. Ironic 29.0 or later is needed.'),
     cfg.BoolOpt(
@@ -120,15 +117,15 @@ opts = [
         help='Whether the volume service of the host cloud replaces the '
              'volume that a server boots from when Nova rebuilds the server, '
              'as Ceph does. Others write the image into the volume and leave '
-             'what lies behind its end, old systems among it: the step '
-             'wipe_disk then refuses servers that boot from a volume, and '
-             'these keep their boot mode.'),
+             'the rest, which may have old systems. The step wipe_disk then '
+             'refuses servers that boot from a volume, and these keep their '
+             'boot mode.'),
     cfg.ListOpt(
         'allowed_auth_urls',
         default=[],
         help='Identity endpoints that a node may name in '
              'driver_info/quintupleo_auth_url, besides the one of this '
-             'section. A URL allows itself and what is below its path; the '
+             'section. A URL allows itself and paths below its own; the '
              'endpoints in the catalog of its identity service are trusted '
              'with it. Only plain URLs count: no user information, query or '
              'encoded characters. '
@@ -152,16 +149,16 @@ opts = [
         help='Whether a node may use only a server whose metadata has the '
              'UUID of the node as quintupleo_node. The metadata is out of '
              'reach of the owner of a node, who may write any server into '
-             'driver_info/quintupleo_server. "openstack quintupleo server '
-             'enroll" and "environment enroll" set it with --tag-servers, '
-             'and "openstack server set --property" does by hand.'),
+             'driver_info/quintupleo_server. Set it with --tag-servers of '
+             '"openstack quintupleo server enroll" and "environment enroll", '
+             'or by hand with "openstack server set --property".'),
     cfg.BoolOpt(
         'fault_injection',
         default=False,
         help='Whether nodes may be given faults, such as power requests that '
              'fail, by "openstack quintupleo fault create" or the vendor '
              'passthru method "faults". They happen to the real servers, for '
-             'tests of what uses Ironic.'),
+             'tests of software that uses Ironic.'),
 ]
 
 

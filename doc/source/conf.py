@@ -20,12 +20,17 @@ extensions = [
     'oslo_config.sphinxext',
     'oslo_config.sphinxconfiggen',
     'sphinxcontrib.svgbob',
+    'command_reference',
     'contract_tables',
+    'messages',
+    'option_links',
+    'reading_paths',
     'state_table',
+    'table_boxes',
 ]
 exclude_patterns = ['_build']
 if (REPOSITORY / '.git').exists():
-    extensions.append('reno.sphinxext')
+    extensions += ['reno.sphinxext', 'notes']
 else:
     # An sdist has no history to tell which release a note belongs to.
     exclude_patterns.append('release-notes.rst')
@@ -39,11 +44,17 @@ autoprogram_cliff_ignored = [
 config_generator_config_file = '../../tools/quintupleo-config-generator.conf'
 sample_config_basename = '_static/quintupleo'
 master_doc = 'index'
+# A reference to a page, a label or an option that does not exist is an error.
+nitpicky = True
 project = 'quintupleo_power'
 # Quotes and ellipses, but no dashes: help texts name options.
 smartquotes_action = 'qe'
 copyright = 'quintupleo_power developers'
+html_static_path = ['_static']
+html_css_files = ['tables.css']
 html_theme = 'openstackdocs'
 html_theme_options = {'sidebar_search': True}
 openstackdocs_auto_name = False
-openstackdocs_bug_tracker = ''
+# Where the source and the bugs are: each page leads there.
+openstackdocs_repo_name = 'openstack/quintupleo-power'
+openstackdocs_bug_project = 'quintupleo-power'

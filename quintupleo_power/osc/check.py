@@ -26,10 +26,9 @@ class Check(common.Command, command.Lister):
         parser.add_argument(
             '--config-file', metavar='<file>', action='append',
             dest='config_files',
-            help=_("Configuration of a conductor, which then names the "
-                   'cloud, its credentials and the images; may be repeated '
-                   '(default: what a conductor reads, unless a cloud is '
-                   'named)'))
+            help=_('Configuration of a conductor, which names the cloud, '
+                   'its credentials and the images; may be repeated '
+                   "(default: a conductor's own, unless a cloud is named)"))
         parser.add_argument(
             '--flavor', metavar='<flavor>',
             help=_('Flavor of a server to be made, for the quota and for '

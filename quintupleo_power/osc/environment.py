@@ -33,10 +33,9 @@ _age = common.argument_type(
 def _add_wait_options(parser):
     parser.add_argument(
         '--wait', action='store_true',
-        help=_('Wait until all servers are built, and those of kind '
-               'baremetal switched off, and until the Ironic of a role of '
-               'kind ironic has made them available; without it, "create '
-               '--wait" does so later'))
+        help=_('Wait until all servers are built, those of kind baremetal '
+               'are powered off, and an Ironic of kind ironic has made them '
+               'available. You can also run "create --wait" later'))
     common.add_concurrency_option(parser)
     common.add_timeout_option(
         parser, environment.TIMEOUT,
@@ -47,10 +46,10 @@ def _add_wait_options(parser):
 def _add_clouds_yaml_option(parser):
     parser.add_argument(
         '--clouds-yaml', metavar='<file>',
-        help=_('Write an entry with the name of the environment into this '
-               'file, for "openstack --os-cloud <name> baremetal" with the '
-               'Ironic of its role of kind ironic, and the certificate '
-               'beside it; other entries stay, comments do not'))
+        help=_('Write an entry for the Ironic of the environment into this '
+               'file, and the certificate beside it. Use it by "openstack '
+               '--os-cloud <name> baremetal". Other entries stay, comments '
+               'do not'))
 
 
 def _values(found):
@@ -120,7 +119,8 @@ class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):
             help=_('Its name (default: "name" in the file)'))
         parser.add_argument(
             '--dry-run', action='store_true',
-            help=_('Show what would be made, and what it costs in quota'))
+            help=_('Show the resources and their cost in quota, and make '
+                   'nothing'))
         parser.add_argument(
             '--ironic-os-cloud', metavar='<cloud>',
             help=_('Entry of clouds.yaml whose credentials the role of kind '
@@ -240,7 +240,7 @@ class DeleteEnvironment(common.EnvironmentsCommand):
         common.add_concurrency_option(parser)
         common.add_timeout_option(
             parser, remover.TIMEOUT, _(
-                'How long to try again to remove what is still in use'),
+                'How long to try again to remove resources in use'),
             'removal_timeout')
 
     def act(self, parsed_args, environments):
@@ -317,13 +317,12 @@ class EnvironmentLogs(common.OfEnvironment):
         chosen = parser.add_mutually_exclusive_group()
         chosen.add_argument(
             '-f', '--follow', action='store_true',
-            help=_('Go on with what they write, until Ctrl-C'))
+            help=_('Go on with new output, until Ctrl-C'))
         chosen.add_argument(
             '--output', metavar='<folder>',
-            help=_("Write each server's console log, and a file with its "
-                   'state and actions, into this folder; where it has an '
-                   'Ironic of its own, the log of that, and states and '
-                   'history of its nodes, too'))
+            help=_("Write each server's console log, state and actions into "
+                   'this folder. For an Ironic of the environment, also '
+                   'write its log and the states and history of its nodes'))
         common.add_concurrency_option(parser)
 
     def act(self, parsed_args, environments):

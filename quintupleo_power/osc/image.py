@@ -42,11 +42,11 @@ class CreateImages(common.Command, command.Lister):
                    'names of the empty images'))
         parser.add_argument(
             '--prefix', metavar='<prefix>', default='quintupleo',
-            help=_('What the names begin with (default: %(default)s); with '
-                   'another one, set rescue_image_bios, rescue_image_uefi, '
+            help=_('Prefix of the names (default: %(default)s). With another '
+                   'one, set rescue_image_bios, rescue_image_uefi, '
                    'empty_image_bios, empty_image_uefi and '
-                   'empty_image_secure_boot in section [quintupleo], and '
-                   'name the empty ones in environments'))
+                   'empty_image_secure_boot in section [quintupleo]. Name '
+                   'the empty ones in environments'))
         parser.add_argument(
             '--replace', action='store_true',
             help=_('Replace images of these names and other content'))

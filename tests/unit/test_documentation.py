@@ -7,17 +7,25 @@ Only the source is read, so that a name that is gone from it fails here.
 import ast
 import configparser
 import functools
+import importlib
 import json
 import pathlib
 import re
+import shlex
+from unittest import mock
 
 import pytest
+import yaml
 
 from quintupleo_power import conf
+from quintupleo_power.environments import definition
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted([*REPOSITORY.glob('*.rst'),
                 *(REPOSITORY / 'doc' / 'source').rglob('*.rst')])
+EXAMPLES = REPOSITORY / 'doc/source/install/examples'
+REPOSITORY_URL = 'https://opendev.org/openstack/quintupleo-power'
+BUGS_URL = 'https://bugs.launchpad.net/quintupleo-power'
 TROUBLESHOOTING = REPOSITORY / 'doc/source/user/troubleshooting.rst'
 PYTHON = sorted((REPOSITORY / 'quintupleo_power').rglob('*.py'))
 SHELL = [REPOSITORY / 'devstack' / 'lib' / 'quintupleo']
@@ -138,11 +146,25 @@ def _named(expression):
 
 
 def _commands():
+    """Return {command: where its class is}."""
     parser = configparser.ConfigParser(delimiters='=')
     parser.read(REPOSITORY / 'setup.cfg')
-    return [line.partition('=')[0].strip().replace('_', ' ') for line in
-            parser['entry_points']['openstack.quintupleo.v1'].split('\n')
-            if line]
+    lines = [line.partition('=') for line in
+             parser['entry_points']['openstack.quintupleo.v1'].split('\n')
+             if line]
+    return {name.strip().replace('_', ' '): place.strip()
+            for name, _sign, place in lines}
+
+
+def _lines():
+    """Return lines of the pages' consoles that run a command of ours."""
+    found = set()
+    for path in PAGES:
+        text = re.sub(r'\\\n\s*', '', path.read_text())
+        found |= {(line, path.name) for line in re.findall(
+            r'^ +[$#] openstack (?:--os-cloud \w+ )?(quintupleo .*)$', text,
+            re.MULTILINE) if '--help' not in line}
+    return sorted(found)
 
 
 @pytest.mark.parametrize(('words', 'page'), _named(
@@ -154,6 +176,18 @@ def test_a_command_of_a_page_exists(words, page):
     assert any(f'{words} '.startswith(f'{command} ')
                or f'{command} '.startswith(f'{words} ')
                for command in _commands())
+
+
+@pytest.mark.parametrize(('line', 'page'), _lines())
+def test_options_and_arguments_of_a_command_exist(line, page):
+    words = shlex.split(line.partition(' > ')[0])
+    command = max((command for command in _commands() if words[
+        :len(command.split())] == command.split()), key=len)
+    module, _colon, name = _commands()[command].partition(':')
+    parser = getattr(importlib.import_module(module), name)(
+        mock.Mock(), None).get_parser(command)
+
+    parser.parse_args(words[len(command.split()):])
 
 
 @pytest.mark.parametrize(('name', 'page'),
@@ -231,3 +265,80 @@ def test_nothing_stands_before_a_directive(page):
     assert not [line for line in page.read_text().splitlines()
                 if re.search(r'(^|[^`])\.\. [\w-]+::', line)
                 and not re.match(r'[ *#-]*\.\. ', line)]
+
+
+def _reading_paths():
+    tree = ast.parse((REPOSITORY / 'doc/source/_exts/reading_paths.py'
+                      ).read_text())
+    values = {node.targets[0].id: ast.literal_eval(node.value)
+              for node in tree.body if isinstance(node, ast.Assign)}
+    return values['PATHS'], values['MOST_PAGES']
+
+
+def test_goal_of_the_first_page_is_a_few_pages_away():
+    paths, most = _reading_paths()
+
+    for goal, _words, pages in paths:
+        assert 1 <= len(pages) <= most, goal
+        assert [page for page in pages if not (
+            REPOSITORY / 'doc/source' / f'{page}.rst').exists()] == [], goal
+
+
+@pytest.mark.parametrize(('url', 'page'), _named(
+    r'(https?://[\w./-]*quintupleo-power[\w/-]*)'))
+def test_addresses_of_the_repository_and_of_its_bugs_are_one_each(url, page):
+    assert url in (REPOSITORY_URL, BUGS_URL)
+
+
+def test_address_of_the_repository_is_that_of_the_pages_elsewhere():
+    metadata = configparser.ConfigParser()
+    metadata.read(REPOSITORY / 'setup.cfg')
+    review = configparser.ConfigParser()
+    review.read(REPOSITORY / '.gitreview')
+    samples = [path.read_text()
+               for path in (REPOSITORY / 'devstack').glob('*.sample')]
+
+    assert metadata['metadata']['home_page'] == REPOSITORY_URL
+    assert metadata['metadata']['project_urls'].split('\n') == [
+        '', f'Bug Tracker = {BUGS_URL}', f'Source Code = {REPOSITORY_URL}']
+    assert REPOSITORY_URL.endswith(
+        '/' + review['gerrit']['project'].removesuffix('.git'))
+    assert [sample for sample in samples if
+            f'enable_plugin quintupleo-power {REPOSITORY_URL} main\n'
+            not in sample] == []
+
+
+@pytest.mark.parametrize('path', sorted(EXAMPLES.glob('*.conf')),
+                         ids=lambda path: path.name)
+def test_option_of_an_example_exists(path):
+    parser = configparser.ConfigParser(default_section='none')
+    parser.read(path)
+
+    assert {*parser[conf.GROUP]} <= {
+        opt.dest for opt in conf.list_opts()[0][1]}
+
+
+@pytest.mark.parametrize('path', [
+    *sorted(EXAMPLES.glob('*.yaml')),
+    REPOSITORY / 'doc/source/user/examples/lab.yaml'],
+    ids=lambda path: path.name)
+def test_example_of_an_environment_is_read(path):
+    assert definition.load(path).roles
+
+
+def test_machines_of_the_standalone_page_are_behind_the_router_of_ironic():
+    content = yaml.safe_load((EXAMPLES / 'environment.yaml').read_text())
+
+    assert 'existing' in content['networks']['machines']
+    assert 'routers' not in content
+
+
+@pytest.mark.parametrize('page', PAGES, ids=lambda page: page.name)
+def test_row_of_a_simple_table_has_all_its_cells(page):
+    # A cell that goes on in the first column begins a row of its own.
+    tables = re.findall(r'^(=+(?: +=+)+)\n(?:.+\n)+?\1\n((?:.+\n)+?)\1$',
+                        page.read_text(), re.MULTILINE)
+    for rule, rows in tables:
+        second = re.match('=+ +', rule).end()
+        assert not [row for row in rows.splitlines()
+                    if row.strip() and not row[second:].strip()]

@@ -41,14 +41,16 @@ DOC_COMPANIONS = ('setuptools<81', 'wheel')
 # They test the tools, which do not run on Ironic's libraries.
 TESTS_OF_TOOLS = REPOSITORY / 'tests' / 'unit' / 'onebox'
 LINTERS = ('ruff==0.17.*', 'hacking==8.1.0', 'bashate==2.1.1',
-           'bandit==1.9.4', 'mypy==2.4.*')
+           'bandit==1.9.4', 'mypy==2.4.*', 'codespell==2.4.*',
+           # Of tools/check-prose.
+           'docutils==0.22.*')
 # What bandit does not look for in tools, which nobody runs with input of
 # others: programs that are run (B404, B603, B607: never through a shell),
 # passwords (B105: of clouds that listen on loopback), XML (B314, B405: of our
 # own pytest), SQL (B608: of our own names). The driver has no exception.
 TOOLS_MAY = 'B105,B314,B404,B405,B603,B607,B608'
 # The commands of lint, which are those of .pre-commit-config.yaml, and what
-# they get: all files of a language, or folders.
+# they get: all files, or those of a language, or folders.
 CHECKS = (('ruff check', 'python'),
           ('flake8 --select H', 'python'),
           # E043 takes "(( a == b )) || die" for a mistake.
@@ -56,9 +58,11 @@ CHECKS = (('ruff check', 'python'),
           ('shellcheck --external-sources', 'shell'),
           ('bandit --quiet', 'quintupleo_power'),
           (f'bandit --quiet --skip {TOOLS_MAY}', 'tools benchmarks'),
-          ('mypy', 'its own'))
+          ('mypy', 'its own'),
+          ('tools/check-prose', 'its own'),
+          ('codespell', 'all'))
 DESCRIPTION = '''\
-Runs the tests: lint (style of Python and shell, the documentation), unit
+Runs the tests: lint (style of Python, shell and pages, spelling), unit
 (a model of Nova), packages (sdist and wheel, Kolla's template), functional (a
 real Nova API with a fake hypervisor) and e2e (real guests). All of them by
 default, in half an hour on two cores. images tries the images in plain
@@ -518,8 +522,9 @@ class Tests:
             'python': [name for name in listed
                        if _speaks(name, 'py', 'python')],
             'shell': [name for name in listed if _speaks(name, 'sh', 'bash')],
-            # Those of pyproject.toml.
-            'its own': []}
+            # Those of pyproject.toml, or of the program.
+            'its own': [],
+            'all': listed}
         with self._shown.stage('lint'):
             results = [
                 self._call([*command.split(), *files.get(

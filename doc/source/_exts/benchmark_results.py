@@ -9,6 +9,9 @@ import list_table
 import report
 from sphinx.util import docutils
 
+# A table with more columns than these is turned round.
+MOST_COLUMNS = 6
+
 
 class Benchmark(docutils.SphinxDirective):
     """Shows the table, a chart of each unit, and how they were measured."""
@@ -28,7 +31,10 @@ class Benchmark(docutils.SphinxDirective):
         charts = ''.join(
             report.chart(result['table'], unit.strip())
             for unit in self.options.get('charts', 'seconds').split(','))
-        table = list_table.lines(report.texts(result['table']))
+        rows = report.texts(result['table'])
+        if len(rows[0]) > MOST_COLUMNS:
+            rows = [list(row) for row in zip(*rows, strict=True)]
+        table = list_table.lines(rows)
         return [*self.parse_text_to_nodes('\n'.join(table)),
                 nodes.raw('', charts, format='html'),
                 *self.parse_text_to_nodes(_origin(result))]

@@ -17,7 +17,8 @@ def interfaces():
         before, cells = [], []
         for release in contracts.RELEASES:
             names = contracts.supported(kind, release)
-            changes = [*(f'+ ``{name}``' for name in names
+            # A cell that begins with a plain "+" would be a list.
+            changes = [*(f'\\+ ``{name}``' for name in names
                          if name not in before),
                        *(f'− ``{name}``' for name in before
                          if name not in names)]
