@@ -66,9 +66,7 @@ def _judge_credentials(token):
             f"{whose}: an administrator's credentials",
             'use those of a member, best an application credential: '
             '"openstack application credential create"')
-    return results.passed(whose + (
-        ', by an application credential' if token.by_application_credential
-        else ''))
+    return results.passed(whose)
 
 
 def _judge_microversion(version):

@@ -79,6 +79,7 @@ class _Resolver:
                     'network', network.existing, f'network "{network.name}"')
         for role in self._definition.roles:
             self._role(role, f'role "{role.name}"')
+        self._check_addresses()
         for what, name, where in self._names():
             # Many roles may name the same.
             if name is not None and (what, name) not in self._resolved.ids:
@@ -88,6 +89,21 @@ class _Resolver:
             raise errors.EnvironmentsError(
                 '\n'.join(dict.fromkeys(self._problems)))
         return self._resolved
+
+    def _check_addresses(self):
+        """Refuse ports without an address where Nova does not take them."""
+        wanted = {nic.network for role in self._definition.roles
+                  for nic in role.nics}
+        bare = [each.name for each in self._definition.networks
+                if each.name in wanted and each.existing is None
+                and not each.subnets]
+        if bare and 'ip_allocation' not in {each.alias for each in (
+                self._read_all(self._connection.network.extensions))}:
+            self._problems += [
+                f'network "{name}" has no subnets, and in this cloud Nova '
+                'takes only ports with an address: add a subnet; "fixed_ip: '
+                'release" gives its addresses back once the servers are built'
+                for name in bare]
 
     def _names(self):
         """Yield what the file names besides: what it is, its name, and where.

@@ -26,7 +26,6 @@ class Token:
     project_id: str | None
     project: str | None
     roles: tuple[str, ...]
-    by_application_credential: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +72,7 @@ class CloudInfo:
         found = self.compute.sign_in()
         try:
             return Token(found.username, found.project_id,
-                         found.project_name, tuple(found.role_names or ()),
-                         _is_application_credential(found))
+                         found.project_name, tuple(found.role_names or ()))
         except errors.UNEXPECTED_FORM as exc:
             # Properties of AccessInfo read the token when they are asked for.
             raise errors.MalformedAnswer(
@@ -154,11 +152,3 @@ class CloudInfo:
             each.get('action') == 'rescue' and not each.get('message')
             for server in newest[:_SERVERS]
             for each in instance_actions.read(self.compute, server.id))
-
-
-def _is_application_credential(token):
-    try:
-        return bool(token.application_credential_id)
-    except KeyError:
-        # What older keystoneauth (5.6) says of a token without one.
-        return False

@@ -41,11 +41,11 @@ class AccessTestCase(base.WholeCloudTestCase):
     def test_application_credential(self):
         self.host.application_credential = {'id': 'e' * 32, 'name': 'ours',
                                             'restricted': True}
-        self.check('credentials', 'pass', 'by an application credential')
+        self.check('credentials', 'pass', 'project machines')
 
     def test_no_project(self):
         del self.auth['project_name']
-        token = cloud_facts.Token('operator', None, None, (), False)
+        token = cloud_facts.Token('operator', None, None, ())
         with mock.patch.object(cloud_facts.CloudInfo, 'sign_in', autospec=True,
                                return_value=token):
             self.check('credentials', 'fail', 'signed in to no project',

@@ -83,6 +83,7 @@ class FakeConnection:
         self.quota = {}
         self.build_errors = 0
         self.has_trunks = trunks
+        self.extensions = ['ip_allocation']
         self.deaf = False
         self.services = host_connection.Services(
             None, NoImages(), None, None)
@@ -194,6 +195,9 @@ class Network(Service):
         if not self._cloud.has_trunks:
             raise exceptions.NotFoundException('no trunks', http_status=404)
         return self._cloud.all('trunk', project_id=project_id)
+
+    def extensions(self):
+        return [Thing(alias=alias) for alias in self._cloud.extensions]
 
     def find_network(self, name, ignore_missing):
         return self._cloud.find('network', name, ignore_missing)

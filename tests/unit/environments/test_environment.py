@@ -564,6 +564,10 @@ class ResolverTestCase(EnvironmentTestCase):
                 'roles: {a: {flavor: small, nics: [{network: one}]}}')
         self.create(text)
         self.assertEqual([], self.port('env-a-0-0').fixed_ips)
+        self.cloud.extensions = []
+        with self.assert_failure('network "one" has no subnets', 'add a '
+                                 'subnet; "fixed_ip: release"'):
+            self.create(text, 'other')
 
     def test_no_block_storage(self):
         self.cloud = fake_cloud(volumes=False, trunks=False)
