@@ -77,6 +77,31 @@ def test_interfaces_of_the_driver_are_enabled(make):
     assert make(**asked).variables(*asked) == asked
 
 
+def test_esp_is_made_before_ironic_wants_it(make):
+    # Ironic's plugin makes one of 4 MiB, where that file is not there.
+    code = """
+        function setup_develop { :; }
+        function sudo { echo "${@: -3}"; }
+        install_quintupleo
+        """
+    plugin = make(QUINTUPLEO_ISO=__file__)
+    esp = plugin.folder / 'data' / 'quintupleo' / 'esp.img'
+    assert plugin.variables('IRONIC_EFIBOOT', 'IRONIC_GRUB2_CONFIG_PATH') == {
+        'IRONIC_EFIBOOT': str(esp),
+        'IRONIC_GRUB2_CONFIG_PATH': 'EFI/BOOT/grub.cfg'}
+    tool, option, output = plugin.after_settings(code).split()
+    assert pathlib.Path(tool).resolve() == (
+        REPOSITORY / 'tools' / 'build-esp-image')
+    assert (option, output) == ('--output', str(esp))
+    # What an earlier run has built stays, and so does what local.conf names.
+    esp.touch()
+    assert not plugin.after_settings(code)
+    plugin = make(QUINTUPLEO_ISO=__file__, IRONIC_EFIBOOT='/images/esp')
+    assert plugin.variables('IRONIC_EFIBOOT', 'IRONIC_GRUB2_CONFIG_PATH') == {
+        'IRONIC_EFIBOOT': '/images/esp', 'IRONIC_GRUB2_CONFIG_PATH': ''}
+    assert not plugin.after_settings(code)
+
+
 def test_its_services_can_be_disabled(make):
     assert make().after_settings(
         'is_service_enabled quintupleo-dhcp && echo yes') == 'yes\n'
