@@ -29,30 +29,32 @@ def test_ironic_is_told_what_it_needs(make):
         'IRONIC_DEPLOY_DRIVER', 'IRONIC_ENABLED_HARDWARE_TYPES',
         'IRONIC_ENABLED_POWER_INTERFACES', 'IRONIC_IS_HARDWARE',
         'IRONIC_VM_COUNT', 'IRONIC_HWINFO_FILE', 'IRONIC_DHCP_PROVIDER',
-        'IRONIC_DEFAULT_NETWORK_INTERFACE')
+        'IRONIC_BUILD_DEPLOY_RAMDISK', 'IRONIC_DEFAULT_NETWORK_INTERFACE')
     assert found == {
         'IRONIC_DEPLOY_DRIVER': 'quintupleo',
         'IRONIC_ENABLED_HARDWARE_TYPES': 'quintupleo,fake-hardware',
         'IRONIC_ENABLED_POWER_INTERFACES': '',
         'IRONIC_IS_HARDWARE': 'True', 'IRONIC_VM_COUNT': '0',
         'IRONIC_HWINFO_FILE': '/dev/null', 'IRONIC_DHCP_PROVIDER': 'none',
+        'IRONIC_BUILD_DEPLOY_RAMDISK': 'False',
         'IRONIC_DEFAULT_NETWORK_INTERFACE': 'noop'}
 
 
 def test_what_local_conf_says_stays(make):
     found = make(
         IRONIC_DEPLOY_DRIVER='fake-hardware', IRONIC_IS_HARDWARE='False',
+        IRONIC_BUILD_DEPLOY_RAMDISK='True',
         IRONIC_ENABLED_HARDWARE_TYPES='ipmi,fake-hardware',
         IRONIC_ENABLED_POWER_INTERFACES='ipmitool',
         IRONIC_ENABLED_MANAGEMENT_INTERFACES='quintupleo,ipmitool',
         IRONIC_DHCP_PROVIDER='dnsmasq').variables(
             'IRONIC_DEPLOY_DRIVER', 'IRONIC_IS_HARDWARE',
-            'IRONIC_ENABLED_HARDWARE_TYPES',
+            'IRONIC_BUILD_DEPLOY_RAMDISK', 'IRONIC_ENABLED_HARDWARE_TYPES',
             'IRONIC_ENABLED_POWER_INTERFACES',
             'IRONIC_ENABLED_MANAGEMENT_INTERFACES', 'IRONIC_DHCP_PROVIDER')
     assert found == {
         'IRONIC_DEPLOY_DRIVER': 'fake-hardware',
-        'IRONIC_IS_HARDWARE': 'False',
+        'IRONIC_IS_HARDWARE': 'False', 'IRONIC_BUILD_DEPLOY_RAMDISK': 'True',
         # The driver is added where it lacks.
         'IRONIC_ENABLED_HARDWARE_TYPES': 'ipmi,fake-hardware,quintupleo',
         'IRONIC_ENABLED_POWER_INTERFACES': 'ipmitool,quintupleo',
