@@ -112,6 +112,19 @@ def test_its_services_can_be_disabled(make):
         'is_service_enabled quintupleo-dhcp || echo no').endswith('no\n')
 
 
+def test_unstack_stops_the_second_compute_service(make):
+    # unstack.sh has the settings, and not what a phase of stack.sh enabled.
+    code = """
+        function stop_process { is_service_enabled "$1" && echo "$1"; }
+        function _quintupleo_client { return 1; }
+        function _quintupleo_hosts_itself { return 1; }
+        stop_quintupleo || true
+        """
+    assert make(QUINTUPLEO_NOVA_IRONIC='True').after_settings(
+        code).splitlines()[:2] == ['quintupleo-cpu', 'quintupleo-dhcp']
+    assert 'quintupleo-cpu' not in make().after_settings(code)
+
+
 def test_environment_of_this_devstack(make):
     found = environment(make(QUINTUPLEO_UEFI_MACHINES=2))
     assert {role.boot_mode: role.count for role in found.roles} == {
