@@ -29,30 +29,32 @@ def test_ironic_is_told_what_it_needs(make):
         'IRONIC_DEPLOY_DRIVER', 'IRONIC_ENABLED_HARDWARE_TYPES',
         'IRONIC_ENABLED_POWER_INTERFACES', 'IRONIC_IS_HARDWARE',
         'IRONIC_VM_COUNT', 'IRONIC_HWINFO_FILE', 'IRONIC_DHCP_PROVIDER',
-        'IRONIC_DEFAULT_NETWORK_INTERFACE')
+        'IRONIC_BUILD_DEPLOY_RAMDISK', 'IRONIC_DEFAULT_NETWORK_INTERFACE')
     assert found == {
         'IRONIC_DEPLOY_DRIVER': 'quintupleo',
         'IRONIC_ENABLED_HARDWARE_TYPES': 'quintupleo,fake-hardware',
         'IRONIC_ENABLED_POWER_INTERFACES': '',
         'IRONIC_IS_HARDWARE': 'True', 'IRONIC_VM_COUNT': '0',
         'IRONIC_HWINFO_FILE': '/dev/null', 'IRONIC_DHCP_PROVIDER': 'none',
+        'IRONIC_BUILD_DEPLOY_RAMDISK': 'False',
         'IRONIC_DEFAULT_NETWORK_INTERFACE': 'noop'}
 
 
 def test_what_local_conf_says_stays(make):
     found = make(
         IRONIC_DEPLOY_DRIVER='fake-hardware', IRONIC_IS_HARDWARE='False',
+        IRONIC_BUILD_DEPLOY_RAMDISK='True',
         IRONIC_ENABLED_HARDWARE_TYPES='ipmi,fake-hardware',
         IRONIC_ENABLED_POWER_INTERFACES='ipmitool',
         IRONIC_ENABLED_MANAGEMENT_INTERFACES='quintupleo,ipmitool',
         IRONIC_DHCP_PROVIDER='dnsmasq').variables(
             'IRONIC_DEPLOY_DRIVER', 'IRONIC_IS_HARDWARE',
-            'IRONIC_ENABLED_HARDWARE_TYPES',
+            'IRONIC_BUILD_DEPLOY_RAMDISK', 'IRONIC_ENABLED_HARDWARE_TYPES',
             'IRONIC_ENABLED_POWER_INTERFACES',
             'IRONIC_ENABLED_MANAGEMENT_INTERFACES', 'IRONIC_DHCP_PROVIDER')
     assert found == {
         'IRONIC_DEPLOY_DRIVER': 'fake-hardware',
-        'IRONIC_IS_HARDWARE': 'False',
+        'IRONIC_IS_HARDWARE': 'False', 'IRONIC_BUILD_DEPLOY_RAMDISK': 'True',
         # The driver is added where it lacks.
         'IRONIC_ENABLED_HARDWARE_TYPES': 'ipmi,fake-hardware,quintupleo',
         'IRONIC_ENABLED_POWER_INTERFACES': 'ipmitool,quintupleo',
@@ -77,12 +79,50 @@ def test_interfaces_of_the_driver_are_enabled(make):
     assert make(**asked).variables(*asked) == asked
 
 
+def test_esp_is_made_before_ironic_wants_it(make):
+    # Ironic's plugin makes one of 4 MiB, where that file is not there.
+    code = """
+        function setup_develop { :; }
+        function sudo { echo "${@: -3}"; }
+        install_quintupleo
+        """
+    plugin = make(QUINTUPLEO_ISO=__file__)
+    esp = plugin.folder / 'data' / 'quintupleo' / 'esp.img'
+    assert plugin.variables('IRONIC_EFIBOOT', 'IRONIC_GRUB2_CONFIG_PATH') == {
+        'IRONIC_EFIBOOT': str(esp),
+        'IRONIC_GRUB2_CONFIG_PATH': 'EFI/BOOT/grub.cfg'}
+    tool, option, output = plugin.after_settings(code).split()
+    assert pathlib.Path(tool).resolve() == (
+        REPOSITORY / 'tools' / 'build-esp-image')
+    assert (option, output) == ('--output', str(esp))
+    # What an earlier run has built stays, and so does what local.conf names.
+    esp.touch()
+    assert not plugin.after_settings(code)
+    plugin = make(QUINTUPLEO_ISO=__file__, IRONIC_EFIBOOT='/images/esp')
+    assert plugin.variables('IRONIC_EFIBOOT', 'IRONIC_GRUB2_CONFIG_PATH') == {
+        'IRONIC_EFIBOOT': '/images/esp', 'IRONIC_GRUB2_CONFIG_PATH': ''}
+    assert not plugin.after_settings(code)
+
+
 def test_its_services_can_be_disabled(make):
     assert make().after_settings(
         'is_service_enabled quintupleo-dhcp && echo yes') == 'yes\n'
     plugin = make(DISABLED_SERVICES='quintupleo-dhcp')
     assert plugin.after_settings(
         'is_service_enabled quintupleo-dhcp || echo no').endswith('no\n')
+
+
+def test_unstack_stops_the_second_compute_service(make):
+    # unstack.sh has the settings, and not what a phase of stack.sh enabled.
+    code = """
+        function stop_process { is_service_enabled "$1" && echo "$1"; }
+        function _quintupleo_client { return 1; }
+        function _quintupleo_hosts_itself { return 1; }
+        stop_quintupleo || true
+        """
+    assert make(QUINTUPLEO_NOVA_IRONIC='True').after_settings(
+        code).splitlines()[:2] == ['quintupleo-cpu', 'quintupleo-dhcp']
+    assert 'quintupleo-cpu' not in make().after_settings(code)
 
 
 def test_environment_of_this_devstack(make):
