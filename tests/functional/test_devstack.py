@@ -292,6 +292,8 @@ configure_ironic_conductor > /dev/null
 # Which is made beside that, with boot loaders that nothing here needs.
 mkdir -p "$IRONIC_HTTP_DIR" "$IRONIC_TFTPBOOT_DIR"
 iniset $IRONIC_CONF_FILE conductor automated_clean False
+# A default of this Ironic's own, which DevStack does not enable.
+sed -i '/^default_rescue_interface/d' "$IRONIC_CONF_FILE"
 ''')
     assert found == 'driver quintupleo\nnodes 0\n'
     stack.restart_ironic()
