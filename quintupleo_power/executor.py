@@ -163,6 +163,7 @@ class _Execution:
             raise
         except errors.BadRequest as exc:
             # An image that it names may have been replaced since.
+            self._host.rescue_images.clear()
             if body is not None and self._body_of(action, server) != body:
                 raise errors.Conflict(str(exc))
             raise

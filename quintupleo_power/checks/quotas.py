@@ -11,7 +11,6 @@ from quintupleo_power.checks import results
 from quintupleo_power.environments import quota
 from quintupleo_power.environments import retry
 from quintupleo_power.host_cloud import cloud_facts
-from quintupleo_power.host_cloud import flavors
 
 FLAVOR = 'flavor'
 _IMAGES = 'images'
@@ -54,7 +53,7 @@ def checks(project: cloud_facts.CloudInfo,
                 needs=(api, *([FLAVOR] if flavor else ())))
 
 
-def judge_flavor(flavor: flavors.Flavor) -> results.Verdict:
+def judge_flavor(flavor) -> results.Verdict:
     """Judge whether Ironic can deploy servers of a flavor."""
     found = (f'{flavor.name}: {flavor.vcpus} vcpus, {flavor.ram} MiB of '
              f'memory, {flavor.disk} GiB of disk')

@@ -73,7 +73,7 @@ def _judge_network_boot(host, server):
         return results.failed(*map(str.strip, obstacle.split(':', 1)))
     boot_mode = host.capabilities.boot_mode(server)
     image = host_images.find_rescue(host.image, CONF.quintupleo[
-        f'rescue_image_{boot_mode or host_images.BIOS}'])
+        f'rescue_image_{boot_mode or host_images.BIOS}'], host.rescue_images)
     if boot_mode is None:
         return results.warned(
             'nothing shows its boot mode',

@@ -154,14 +154,11 @@ def failed(credentials: connection.Credentials,
     else:
         answered(credentials)
     host = _clouds.get(credentials)
-    if isinstance(error, _OF_WHAT_IS_KEPT) or (
+    if isinstance(error, (errors.AuthenticationFailed, errors.MalformedAnswer,
+                          errors.CloudMisconfigured)) or (
             host and isinstance(error, errors.CloudUnreachable)
             and now - host.made_at > UNREACHABLE_AGE):
         _clouds.drop(credentials)
-
-
-_OF_WHAT_IS_KEPT = (errors.AuthenticationFailed, errors.CloudMisconfigured,
-                    errors.MalformedAnswer)
 
 
 class HostCloud:
@@ -178,6 +175,7 @@ class HostCloud:
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
                                        CONF.quintupleo.poll_interval)
+        self.rescue_images = cache.Cache(300.0)
         self.boot_images = uploaded_images.BootImages(image)
         self.instance_images = uploaded_images.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)

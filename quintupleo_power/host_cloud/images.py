@@ -11,6 +11,7 @@ import typing
 from oslo_utils import units
 from oslo_utils import uuidutils
 
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import service
@@ -153,13 +154,17 @@ def _checked(image, image_id=None):
     return image
 
 
-def find_rescue(glance: service.Service, reference: str) -> str:
+def find_rescue(glance: service.Service, reference: str,
+                known: cache.Cache) -> str:
     """Return the UUID of a rescue image, which is checked to be one.
 
     :raises: UnsuitableImage if it does not serve, or what :func:`read` raises.
     """
-    image = read(glance, reference)
-    check_rescue(image)
+    image = known.get(reference)
+    if image is None:
+        image = read(glance, reference)
+        check_rescue(image)
+        known.put(reference, image)
     return image['id']
 
 

@@ -34,7 +34,7 @@ def find(node: 'objects.Node', host: cloud.HostCloud, server: servers.Server,
         return image
     name, reference = setting('rescue_image', node, host, server)
     try:
-        return images.find_rescue(host.image, reference)
+        return images.find_rescue(host.image, reference, host.rescue_images)
     except (errors.NotFound, errors.NotUnique,
             errors.UnsuitableImage) as exc:
         raise errors.UnsuitableImage(

@@ -262,10 +262,11 @@ class RescueImageTestCase(ValidateTestCase):
         self.validate()
         self.assertEqual([], self.host_cloud.sent)
 
-    def test_image_that_was_replaced_is_seen_at_once(self):
+    def test_image_that_is_good_is_not_read_each_time(self):
         self.validate()
-        del self.rescue_image['hw_rescue_bus']
-        self.invalid('hw_rescue_bus')
+        self.host_cloud.forget_requests()
+        self.validate()
+        self.assertEqual(1, len(self.host_cloud.requests))
 
     def test_image_that_the_server_was_made_from_is_checked_too(self):
         # It is read for what it says of the server, and kept, before.
