@@ -296,7 +296,7 @@ def states(wanted, baremetal, retrier):
     references = {name for server in wanted
                   for name in (server.id, server.name)}
     nodes = [node for node in retrier.read_all(
-        baremetal.nodes, details=True, driver=DRIVER)
+        baremetal.nodes, details=True, driver=DRIVER, sort_key='name')
         if identifiers.reference(
             node.driver_info.get('quintupleo_server') or '') in references]
 
@@ -312,5 +312,4 @@ def states(wanted, baremetal, retrier):
                                     required=())['power'].reason}
 
     with futures.ThreadPoolExecutor(task_graph.THREADS) as pool:
-        return list(pool.map(describe, sorted(
-            nodes, key=lambda node: node.name or '')))
+        return list(pool.map(describe, nodes))

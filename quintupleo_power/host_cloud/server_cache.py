@@ -37,8 +37,8 @@ WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart. A Nova
 # behind uWSGI does not show its time: that of the tokens is taken for it.
 CLOCK_SKEW = 300.0
-# Seconds between two lists for those who wait: what these cost the host
-# cloud, the actions wait for.
+# Seconds between two lists for those who wait, at least those that the last
+# one took: what these cost the host cloud, the actions wait for.
 POLL_PAUSE = 0.3
 
 
@@ -64,7 +64,7 @@ class ServerCache:
         self._asked: str | None = None
         # Since when somebody waits for the end of an action, for each one.
         self._waiting: list[float] = []
-        self._readers = 0
+        self._readers, self._poll_took = 0, 0.0
         # How many servers the project holds; 0 if unknown, or too many.
         self._size, self._too_large_until = 0, float('-inf')
         # The begin of the last whole list, and of the last list that brought
@@ -185,8 +185,7 @@ class ServerCache:
         names = collections.Counter(server.name for server in found)
         with self._lock:
             if len(found) > LONGEST_LIST:
-                self._size = 0
-                self._too_large_until = begun + TOO_LARGE_AGE
+                self._size, self._too_large_until = 0, begun + TOO_LARGE_AGE
                 return
             self._size = len(found)
             # A name may be that of two servers by now.
@@ -209,10 +208,12 @@ class ServerCache:
 
     def _read_polled(self):
         """Read what has changed since somebody waits for it."""
-        time.sleep(POLL_PAUSE)
+        time.sleep(max(POLL_PAUSE, self._poll_took))
+        begun = time.monotonic()
         with self._lock:
-            since = min(self._waiting, default=time.monotonic())
+            since = min(self._waiting, default=begun)
         self._take_changes(since)
+        self._poll_took = time.monotonic() - begun
 
     def _take_changes(self, since):
         """Read what has changed since a ``time.monotonic`` value."""
