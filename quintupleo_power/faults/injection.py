@@ -46,13 +46,13 @@ def add(node, arguments):
 def delete(node, arguments):
     """Delete a fault by its ``id``, or all and what is still to be done late.
 
-    :raises: ValueError if there is no such fault.
+    :raises: ValueError if the node does not have it.
     """
     found = [each for each in get(node)
              if arguments in ({}, {'id': each['id']})]
     if arguments and not found:
-        raise ValueError('there is no such fault: "openstack quintupleo fault '
-                         f'list {node.uuid}" shows the id of each')
+        raise ValueError('this fault does not exist: "openstack quintupleo '
+                         f'fault list {node.uuid}" shows the id of each')
     if not arguments:
         node.del_driver_internal_info(LATE_KEY)
     node.set_driver_internal_info(KEY, [

@@ -44,8 +44,8 @@ def parse(arguments: dict) -> dict:
     if kind not in [*KINDS]:
         raise ValueError(f"'kind' must be one of {', '.join(KINDS)}")
     if unknown := {*arguments} - {'kind', *NUMBERS}:
-        raise ValueError(f"there is no argument '{min(unknown)}', only kind, "
-                         f'{", ".join(NUMBERS)}')
+        raise ValueError(f"'{min(unknown)}' is not an argument: they are kind,"
+                         f' {", ".join(NUMBERS)}')
     times, seconds, probability, seed = (
         _number(name, arguments.get(name)) for name in NUMBERS)
     if (kind in TAKE_SECONDS) is (seconds is None):

@@ -175,7 +175,7 @@ class HostCloud:
         self.servers = server_cache.ServerCache(compute, self.capabilities)
         self.actions = actions.Actions(compute, self.servers,
                                        CONF.quintupleo.poll_interval)
-        self.rescue_images = cache.Cache(300.0)
+        self.rescue_images = cache.Cache(capabilities.IMAGE_MAX_AGE)
         self.boot_images = uploaded_images.BootImages(image)
         self.instance_images = uploaded_images.InstanceImages(compute, image)
         self.snapshots = snapshots.Snapshots(compute, image, volume)

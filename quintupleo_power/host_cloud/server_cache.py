@@ -37,9 +37,9 @@ WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart. A Nova
 # behind uWSGI does not show its time: that of the tokens is taken for it.
 CLOCK_SKEW = 300.0
-# Seconds between two lists for those who wait, at least those that the last
-# one took: what these cost the host cloud, the actions wait for.
-POLL_PAUSE = 0.3
+# Seconds between two lists for those who wait, at least and at most: as many
+# as the last one took. What lists cost the host cloud, the actions wait for.
+POLL_PAUSE, LONGEST_PAUSE = 0.3, 2.0
 
 
 class ServerCache:
@@ -208,7 +208,7 @@ class ServerCache:
 
     def _read_polled(self):
         """Read what has changed since somebody waits for it."""
-        time.sleep(max(POLL_PAUSE, self._poll_took))
+        time.sleep(max(POLL_PAUSE, min(self._poll_took, LONGEST_PAUSE)))
         begun = time.monotonic()
         with self._lock:
             since = min(self._waiting, default=begun)

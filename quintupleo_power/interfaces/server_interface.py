@@ -20,11 +20,11 @@ class ServerInterface:
     properties = driver_info.COMMON_PROPERTIES
 
     def __init_subclass__(cls):
-        """Let Ironic's metrics time the methods."""
+        """Let Ironic's metrics time the public methods."""
         super().__init_subclass__()
         metrics = compat.metrics_utils.get_metrics_logger(cls.__module__)
         for key, method in list(vars(cls).items()):
-            if inspect.isfunction(method) and not key.startswith('__'):
+            if inspect.isfunction(method) and not key.startswith('_'):
                 setattr(cls, key,
                         metrics.timer(f'{cls.__name__}.{key}')(method))
 

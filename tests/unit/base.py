@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the driver's interfaces have in common."""
 
+from unittest import mock
+
+import futurist
 from ironic.conductor import task_manager
 from ironic.tests.unit.db import base
 from ironic.tests.unit.objects import utils as objects_utils
@@ -80,6 +83,24 @@ class DriverTestCase(base.DbTestCase):
         """Take the node as the conductor does."""
         return task_manager.acquire(self.context, self.node.uuid,
                                     shared=shared)
+
+    def run_periodic(self, name):
+        """Run a periodic task of the power interface as a conductor does.
+
+        :returns: whether it had something to do.
+        """
+        manager = mock.Mock()
+        manager._spawn_worker.side_effect = (
+            futurist.SynchronousExecutor().submit)
+        manager.iter_nodes.side_effect = lambda filters, fields: (
+            self.dbapi.get_nodeinfo_list(
+                columns=['uuid', 'driver', 'conductor_group', *fields],
+                filters=filters))
+        with self.acquire(shared=True) as task:
+            power = task.driver.power
+        getattr(power, name)(manager, self.context)
+        self.node.refresh()
+        return manager._spawn_worker.called
 
     def validate(self):
         """Ask the power interface whether the node is fit to be used."""

@@ -9,7 +9,6 @@ import tarfile
 from unittest import mock
 
 import fixtures
-import futurist
 from ironic.common import exception
 from ironic.common import states
 from ironic.conductor import utils as conductor_utils
@@ -103,25 +102,10 @@ class BootLogTestCase(base.DriverTestCase):
         """Check that what was read before a power off is kept by and by."""
         self.assertEqual([], self.kept())
         self.server.console_log = 'Nothing of the failure'
-        self.assertTrue(self.run_periodic())
+        self.assertTrue(self.run_periodic('_keep_boot_logs'))
         self.assert_kept(label)
         self.assert_kept_before('unrescue', 'stop')
-        self.assertFalse(self.run_periodic())
-
-    def run_periodic(self):
-        """Run the periodic task as a conductor does."""
-        manager = mock.Mock()
-        manager._spawn_worker.side_effect = (
-            futurist.SynchronousExecutor().submit)
-        manager.iter_nodes.side_effect = lambda filters, fields: (
-            self.dbapi.get_nodeinfo_list(
-                columns=['uuid', 'driver', 'conductor_group', *fields],
-                filters=filters))
-        with self.acquire(shared=True) as task:
-            power = task.driver.power
-        power._keep_boot_logs(manager, self.context)
-        self.node.refresh()
-        return manager._spawn_worker.called
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
 
 class DeploymentTestCase(BootLogTestCase):
@@ -133,7 +117,7 @@ class DeploymentTestCase(BootLogTestCase):
         self.assertEqual(states.DEPLOYFAIL, self.node_now().provision_state)
         self.assert_kept('deploy-console')
         self.assert_kept_before('unrescue', 'stop')
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
     def test_machine_that_is_rebooted_after_a_failure(self):
         self.put(states.DEPLOYFAIL)
@@ -148,9 +132,9 @@ class DeploymentTestCase(BootLogTestCase):
         self.time_out(conductor_utils.cleanup_after_timeout)
         self.assertEqual(states.DEPLOYFAIL, self.node_now().provision_state)
         self.assert_kept()
-        self.assertTrue(self.run_periodic())
+        self.assertTrue(self.run_periodic('_keep_boot_logs'))
         self.assert_kept('deploy-console')
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
         self.assertEqual([], self.host_cloud.sent)
 
     def test_node_that_is_undeployed_at_once(self):
@@ -165,7 +149,7 @@ class DeploymentTestCase(BootLogTestCase):
 
     def test_node_that_is_undeployed_later(self):
         self.put(states.DEPLOYFAIL)
-        self.run_periodic()
+        self.run_periodic('_keep_boot_logs')
         with self.acquire() as task:
             task.process_event('delete')
             task.driver.deploy.tear_down(task)
@@ -178,7 +162,7 @@ class CleaningTestCase(BootLogTestCase):
         self.time_out(conductor_utils.cleanup_cleanwait_timeout)
         self.assert_kept('cleaning-console')
         self.assert_kept_before('unrescue', 'stop')
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
     def test_error_before_the_first_step(self):
         self.put(states.CLEANING)
@@ -196,7 +180,7 @@ class CleaningTestCase(BootLogTestCase):
             conductor_utils.cleaning_error_handler(task, 'No')
         self.assertTrue(self.node_now().maintenance)
         self.assert_kept()
-        self.assertTrue(self.run_periodic())
+        self.assertTrue(self.run_periodic('_keep_boot_logs'))
         self.assert_kept('cleaning-console')
         self.assertEqual([], self.host_cloud.sent)
 
@@ -239,7 +223,7 @@ class OtherActivitiesTestCase(BootLogTestCase):
     def test_inspection_that_timed_out(self):
         self.put(states.INSPECTWAIT)
         self.time_out(lambda task: None)
-        self.run_periodic()
+        self.run_periodic('_keep_boot_logs')
         self.assert_kept('inspect-console')
 
     def test_rescue(self):
@@ -280,7 +264,7 @@ class NothingFailedTestCase(BootLogTestCase):
                     task.driver.power.set_power_state(task, target)
                 task.driver.power.reboot(task)
                 task.node.save()
-            self.assertFalse(self.run_periodic())
+            self.assertFalse(self.run_periodic('_keep_boot_logs'))
         self.assert_kept()
 
     def test_power_off_at_the_end_of_a_cleaning(self):
@@ -298,7 +282,7 @@ class NothingFailedTestCase(BootLogTestCase):
             task.node.save()
         self.server.console_log = 'Of the deployment'
         self.put(states.DEPLOYFAIL)
-        self.run_periodic()
+        self.run_periodic('_keep_boot_logs')
         self.assertEqual([('deploy-console', 'Of the deployment')],
                          self.kept())
 
@@ -322,12 +306,12 @@ class OnceTestCase(BootLogTestCase):
     def test_requests_in_the_state_of_failure(self):
         self.put(states.DEPLOYFAIL)
         self.power(OFF, ON, OFF)
-        self.run_periodic()
+        self.run_periodic('_keep_boot_logs')
         self.assertEqual(1, self.read())
 
     def test_requests_after_the_periodic_task(self):
         self.put(states.DEPLOYFAIL)
-        self.run_periodic()
+        self.run_periodic('_keep_boot_logs')
         self.power(OFF, ON)
         self.assertEqual(1, self.read())
 
@@ -342,10 +326,10 @@ class OnceTestCase(BootLogTestCase):
 
     def test_next_failure_of_an_agent_that_still_runs(self):
         self.put(states.DEPLOYFAIL)
-        self.run_periodic()
+        self.run_periodic('_keep_boot_logs')
         self.put(states.DEPLOYWAIT)
         self.put(states.DEPLOYFAIL)
-        self.run_periodic()
+        self.run_periodic('_keep_boot_logs')
         self.assertEqual(2, self.read())
 
 
@@ -370,12 +354,12 @@ class StorageTestCase(BootLogTestCase):
         self.power_off()
         for part in (self.node.uuid, 'failed deploy', *parts):
             self.assertIn(part, self.log.output)
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
     def test_operator_who_wants_no_logs(self):
         self.config(deploy_logs_collect='never', group='agent')
         self.power_off()
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
         self.assertEqual(0, self.read())
 
     def test_operator_who_wants_all_logs(self):
@@ -387,7 +371,7 @@ class StorageTestCase(BootLogTestCase):
         self.server.console_log = ''
         self.power_off()
         self.assertEqual([], self.kept())
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
     def test_log_with_what_is_no_character(self):
         self.server.console_log = 'half \ud800 é'
@@ -437,11 +421,11 @@ class PeriodicTestCase(BootLogTestCase):
 
     def test_tries_again_what_did_not_succeed(self):
         self.host_cloud.fail('POST', '/action$', 503)
-        self.assertTrue(self.run_periodic())
+        self.assertTrue(self.run_periodic('_keep_boot_logs'))
         self.assertEqual([], self.kept())
-        self.assertTrue(self.run_periodic())
+        self.assertTrue(self.run_periodic('_keep_boot_logs'))
         self.assertEqual([('inspect-console', PANIC)], self.kept())
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
     def test_leaves_failures_alone_that_are_long_ago(self):
         long_ago = timeutils.utcnow() - datetime.timedelta(seconds=1000)
@@ -449,7 +433,7 @@ class PeriodicTestCase(BootLogTestCase):
                                return_value=long_ago):
             self.put(states.MANAGEABLE)
             self.put(states.INSPECTFAIL)
-        self.assertFalse(self.run_periodic())
+        self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
     def test_leaves_nodes_alone_that_others_look_after(self):
         self.assertFalse(boot_log.is_missing(mock.Mock(
@@ -459,7 +443,7 @@ class PeriodicTestCase(BootLogTestCase):
 
     def test_leaves_nodes_alone_that_are_locked(self):
         with self.acquire():
-            self.assertFalse(self.run_periodic())
+            self.assertFalse(self.run_periodic('_keep_boot_logs'))
 
     def test_node_that_has_left_the_state_meanwhile(self):
         self.put(states.MANAGEABLE)

@@ -3,7 +3,6 @@
 
 from unittest import mock
 
-import futurist
 from ironic.common import boot_devices
 from ironic.common import exception
 from ironic.common import states
@@ -67,20 +66,6 @@ class FaultTestCase(lab.LabTestCase):
 
     def assert_sent(self, *actions):
         self.assertEqual(list(actions), self.host_cloud.sent)
-
-    def run_periodic(self):
-        """Run the periodic task as a conductor does."""
-        manager = mock.Mock()
-        manager._spawn_worker.side_effect = (
-            futurist.SynchronousExecutor().submit)
-        manager.iter_nodes.side_effect = lambda filters, fields: (
-            self.dbapi.get_nodeinfo_list(
-                columns=['uuid', 'driver', 'conductor_group', *fields],
-                filters=filters))
-        with self.acquire(shared=True) as task:
-            power = task.driver.power
-        power._finish_late(manager, self.context)
-        self.node.refresh()
 
 
 class PassthruTestCase(FaultTestCase):
@@ -256,13 +241,13 @@ class LateTestCase(FaultTestCase):
         self.create('power-late', seconds=30)
         self.assertIsNone(self.power(OFF))
         self.assertEqual(OFF, self.node.power_state)
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent()
         self.clock.now += 31
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent('stop')
         self.assertIsNone(pending_request.get(self.node))
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent('stop')
         self.assertIn('The late "power off" is carried out', self.history())
 
@@ -271,7 +256,7 @@ class LateTestCase(FaultTestCase):
         self.create('power-fails', probability=1)
         self.power(OFF)
         self.clock.now += 31
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent('stop')
 
     def test_boots_from_what_is_wished(self):
@@ -279,7 +264,7 @@ class LateTestCase(FaultTestCase):
         self.wish(boot_devices.PXE, persistent=False)
         self.power(REBOOT)
         self.clock.now += 31
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent('rescue')
         self.assertNotIn('quintupleo_boot_device_once',
                          self.node.driver_internal_info)
@@ -289,8 +274,8 @@ class LateTestCase(FaultTestCase):
         self.power(OFF)
         self.clock.now += 31
         self.host_cloud.fail('POST', '/action$', (403, 'Not for you'))
-        self.run_periodic()
-        self.run_periodic()
+        self.run_periodic('_finish_late')
+        self.run_periodic('_finish_late')
         self.assert_sent()
         self.assertIsNone(pending_request.get(self.node))
         self.assertIn('Not for you', self.history()[-1])
@@ -299,7 +284,7 @@ class LateTestCase(FaultTestCase):
         """Do what is due in a minute; nothing was sent before."""
         self.host_cloud.forget_requests()
         self.clock.now += 60
-        self.run_periodic()
+        self.run_periodic('_finish_late')
 
     def test_newer_request_supersedes_it(self):
         for target in (OFF, REBOOT, states.SOFT_REBOOT):
@@ -316,7 +301,7 @@ class LateTestCase(FaultTestCase):
         self.create('power-late', seconds=40)
         self.power(REBOOT)
         self.clock.now += 35
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent()
         self.carry_out_if_kept()
         self.assert_sent('hard reboot')
@@ -344,7 +329,7 @@ class LateTestCase(FaultTestCase):
         self.power(OFF)
         self.passthru('DELETE')
         self.clock.now += 31
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent()
 
     def test_is_not_done_where_faults_are_not_permitted(self):
@@ -352,7 +337,7 @@ class LateTestCase(FaultTestCase):
         self.power(OFF)
         self.clock.now += 31
         self.config(fault_injection=False, group='quintupleo')
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent()
 
 
@@ -596,7 +581,7 @@ class PermissionTestCase(FaultTestCase):
 
     def test_faults_that_are_kept_have_no_effect(self):
         self.clock.now += 60
-        self.run_periodic()
+        self.run_periodic('_finish_late')
         self.assert_sent()
         self.assertEqual(ON, self.read_power())
         self.assertEqual(ON, self.read_power(shared=False))

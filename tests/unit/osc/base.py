@@ -16,6 +16,37 @@ from tests.unit.environments import test_environment
 COMMANDS = vars(environment)
 
 
+def run(command, words, **cloud):
+    """Run a command as python-openstackclient does.
+
+    :param command: its class.
+    :param words: what follows its name.
+    :param cloud: attributes of the client's manager.
+    :returns: (exit code, what was printed, what was printed as errors).
+    """
+    out, err = io.StringIO(), io.StringIO()
+    with mock.patch('sys.stderr', err), mock.patch('sys.stdout', out):
+        client = shell.OpenStackShell()
+        client.initialize_app = mock.Mock()
+        client.stdout, client.stderr = out, err
+        client._set_streams(None, out, err)
+        client.client_manager = mock.Mock(**cloud)
+        made = command(client, mock.Mock())
+        parser = made.get_parser('openstack')
+        try:
+            code = made.run(parser.parse_args(
+                [str(word) for word in words])) or 0
+        except exceptions.CommandError as exc:
+            code = 1
+            print(exc, file=err)
+        except KeyboardInterrupt:
+            # As cliff does, which shows nothing.
+            code = 130
+        except SystemExit as exc:
+            code = exc.code
+    return code, out.getvalue(), err.getvalue()
+
+
 class CommandTestCase(test_environment.EnvironmentTestCase):
     """Runs commands as python-openstackclient does."""
 
@@ -34,29 +65,10 @@ class CommandTestCase(test_environment.EnvironmentTestCase):
             target.write(text)
         return path
 
-    def run_command(self, *words):
-        """Run the client; return its exit code and what it printed."""
-        out, err = io.StringIO(), io.StringIO()
-        with mock.patch('sys.stderr', err), mock.patch('sys.stdout', out):
-            client = shell.OpenStackShell()
-            client.initialize_app = mock.Mock()
-            client.stdout, client.stderr = out, err
-            client._set_streams(None, out, err)
-            client.client_manager = mock.Mock(sdk_connection=self.cloud)
-            command = COMMANDS[words[0]](client, mock.Mock())
-            parser = command.get_parser('openstack')
-            try:
-                code = command.run(parser.parse_args(
-                    [str(word) for word in words[1:]])) or 0
-            except exceptions.CommandError as exc:
-                code = 1
-                print(exc, file=err)
-            except KeyboardInterrupt:
-                # As cliff does, which shows nothing.
-                code = 130
-            except SystemExit as exc:
-                code = exc.code
-        self.out, self.err = out.getvalue(), err.getvalue()
+    def run_command(self, name, *words):
+        """Run a command; return its exit code."""
+        code, self.out, self.err = run(COMMANDS[name], words,
+                                       sdk_connection=self.cloud)
         return code
 
     def succeed(self, *words):

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands for faults, with the driver behind Ironic's passthru."""
 
-import io
 import json
 from unittest import mock
 
 from openstack import exceptions as sdk_exceptions
-from openstackclient import shell
-from osc_lib import exceptions
 import oslo_messaging
 
 from quintupleo_power.osc import fault
 from tests.unit.faults import test_injection
+from tests.unit.osc import base
 
 ENDPOINT = ('--os-baremetal-endpoint', 'http://192.0.2.1:6385')
 
@@ -38,23 +36,8 @@ class FaultCommandTestCase(test_injection.FaultTestCase):
 
     def run_command(self, name, *words):
         """Run a command; return its exit code."""
-        out, err = io.StringIO(), io.StringIO()
-        with mock.patch('sys.stderr', err), mock.patch('sys.stdout', out):
-            client = shell.OpenStackShell()
-            client.initialize_app = mock.Mock()
-            client.stdout, client.stderr = out, err
-            client._set_streams(None, out, err)
-            command = getattr(fault, name)(client, mock.Mock())
-            parser = command.get_parser('openstack')
-            try:
-                code = command.run(parser.parse_args(
-                    [*ENDPOINT, self.node.uuid, *words])) or 0
-            except exceptions.CommandError as exc:
-                code = 1
-                print(exc, file=err)
-            except SystemExit as exc:
-                code = exc.code
-        self.out, self.err = out.getvalue(), err.getvalue()
+        code, self.out, self.err = base.run(
+            getattr(fault, name), [*ENDPOINT, self.node.uuid, *words])
         return code
 
     def succeed(self, *words):
