@@ -104,7 +104,7 @@ class PassthruTestCase(FaultTestCase):
                           {'id': fault['id'], 'kind': 'power-fails'}):
             error = self.refused('DELETE', **arguments)
             self.assertIsInstance(error, exception.InvalidParameterValue)
-            self.assert_says(error, self.node.uuid, 'this fault does not exist')
+            self.assert_says(error, self.node.uuid, 'fault does not exist')
         self.assertEqual([fault], self.faults())
 
     def test_changes_need_the_lock(self):

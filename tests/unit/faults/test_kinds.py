@@ -64,7 +64,8 @@ class ParseTestCase(unittest.TestCase):
                               kind=wrong)
 
     def test_argument_that_does_not_exist(self):
-        self.assert_wrong("'time' is not an argument: they are kind, times", time=3)
+        self.assert_wrong("'time' is not an argument: they are kind, times",
+                          time=3)
 
     def test_numbers_out_of_their_range(self):
         for name in ('times', 'seconds', 'probability', 'seed'):
