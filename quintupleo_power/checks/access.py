@@ -38,8 +38,11 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
         results.Check(NETWORKS, lambda facts: project.extensions(),
                       _judge_reached, need),
         # Without any compute API there the region is a wrong one.
-        results.Check(VOLUMES, lambda facts: project.has_volumes(),
-                      _judge_volumes, (COMPUTE,)),
+        results.Check(
+            VOLUMES, lambda facts: project.has_volumes(),
+            lambda present: results.passed(
+                'answers' if present else 'none, and so there are no servers '
+                'with volumes and no network-first servers'), (COMPUTE,)),
     ]
 
 
@@ -82,12 +85,6 @@ def _judge_microversion(version):
 
 def _judge_reached(_answer):
     return results.passed('answers')
-
-
-def _judge_volumes(present):
-    return results.passed(
-        'answers' if present else 'none, and so there are no servers with '
-        'volumes and no network-first servers')
 
 
 def _judge_rescue(has_rescued):

@@ -183,7 +183,8 @@ class InstanceImages:
                         self._remove(image)
                 # Another conductor may be about to use the same content's.
                 elif image.get('name') != newest.get('name') and (
-                        not self._is_used(image)):
+                        not self._compute.get('/servers', 'servers', list,
+                                              image=image['id'], limit=1)):
                     unused += 1
                     if unused > kept:
                         self._remove(image)
@@ -191,10 +192,6 @@ class InstanceImages:
             LOG.warning('Which images of systems no server is made from '
                         'could not be found out, and is tried after the next '
                         'upload: %s', exc)
-
-    def _is_used(self, image):
-        return bool(self._compute.get('/servers', 'servers', list,
-                                      image=image['id'], limit=1))
 
     def _remove(self, image):
         try:

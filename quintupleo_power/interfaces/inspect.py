@@ -86,7 +86,12 @@ class QuintupleoInspect(server_interface.ServerInterface,
         _add_traits(task, found)
         for card in missing:
             _add_port(task, found, card, names.get(card.network_id))
-        _warn_of_capabilities(node, found)
+        for name, (own, servers) in found.contradictions(
+                node.properties).items():
+            _warn(node, (
+                f"Capability {name} of properties/capabilities is '{own}', "
+                f'and server {found.server_id} has {servers}: it is left as '
+                'it is; remove it and inspect again if nobody wants it so'))
         node.properties = properties
         node.save()
         self._finish(task, found.as_agent(properties))
@@ -156,14 +161,6 @@ def _add_port(task, found, card, network_name):
         return
     LOG.info('Node %(node)s got port %(port)s for MAC address %(mac)s',
              {'node': task.node.uuid, 'port': port.uuid, 'mac': card.mac})
-
-
-def _warn_of_capabilities(node, found):
-    for name, (own, servers) in found.contradictions(node.properties).items():
-        _warn(node, (
-            f"Capability {name} of properties/capabilities is '{own}', and "
-            f'server {found.server_id} has {servers}: it is left as it is; '
-            'remove it and inspect again if nobody wants it so'))
 
 
 def _warn(node, sentence):

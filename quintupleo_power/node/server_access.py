@@ -7,6 +7,7 @@ All readings of a node's server are made here.
 
 from collections import abc
 import contextlib
+import functools
 
 from ironic.db import api as db_api
 from ironic import objects
@@ -18,6 +19,7 @@ from quintupleo_power.host_cloud import cloud
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import identifiers
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import shared_call
 from quintupleo_power.node import driver_info
 from quintupleo_power.node import internal_info
 from quintupleo_power import transitions
@@ -88,15 +90,22 @@ def _require_unshared(node, server):
     if CONF.quintupleo.allow_shared_servers:
         return
     is_used = _used(node.driver_internal_info) == server.id
-    for uuid, info, internal in db_api.get_instance().get_nodeinfo_list(
-            columns=['uuid', 'driver_info', 'driver_internal_info'],
-            filters={'driver': node.driver}):
+    for uuid, info, internal in _nodes_of(node.driver)():
         if (uuid != node.uuid and _names(info or {}, internal, node, server)
                 and (not is_used or _used(internal) == server.id)):
             raise transitions.Refused(
                 f'Server {server.id} ({server.name}) is that of node {uuid}, '
                 'too: set driver_info/quintupleo_server of one of the two to '
                 'another server, or [quintupleo]allow_shared_servers')
+
+
+@functools.lru_cache(maxsize=8)
+def _nodes_of(driver):
+    """Return a call that lists the nodes of a driver, for all who ask."""
+    return shared_call.SharedCall(
+        lambda: db_api.get_instance().get_nodeinfo_list(
+            columns=['uuid', 'driver_info', 'driver_internal_info'],
+            filters={'driver': driver}), 'quintupleo-nodes')
 
 
 def _require_metadata(node, server):

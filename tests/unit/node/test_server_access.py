@@ -2,7 +2,9 @@
 """A node uses its own server, and no other node's."""
 
 import ast
+from concurrent import futures
 import pathlib
+import threading
 
 import fixtures
 from ironic.common import exception
@@ -12,7 +14,9 @@ from ironic.tests.unit.objects import utils as objects_utils
 from oslo_utils import uuidutils
 
 import quintupleo_power
+from quintupleo_power.host_cloud import server_cache
 from quintupleo_power.host_cloud import servers
+from quintupleo_power.host_cloud import shared_call
 from tests.unit import base
 
 PACKAGE = pathlib.Path(quintupleo_power.__file__).parent
@@ -166,6 +170,36 @@ class SharedTestCase(ServerAccessTestCase):
         for _ in range(2):
             self.reboot()
             self.assertEqual(1, len(queries))
+
+    def test_those_who_ask_at_once_share_a_list_of_nodes(self):
+        read, queries = db_api.Connection.get_nodeinfo_list, []
+        wait, waiting = shared_call.time_limit.wait, threading.Semaphore(0)
+
+        def get_nodeinfo_list(*args, **kwargs):
+            queries.append(kwargs)
+            if len(queries) == 1:
+                for _ in range(8):
+                    self.assertTrue(waiting.acquire(timeout=60))
+            return read(*args, **kwargs)
+
+        def count(call):
+            waiting.release()
+            return wait(call)
+
+        self.useFixture(fixtures.MockPatchObject(
+            db_api.Connection, 'get_nodeinfo_list', get_nodeinfo_list))
+        self.useFixture(fixtures.MockPatchObject(
+            shared_call.time_limit, 'wait', count))
+        # Servers are not to be listed, too.
+        self.useFixture(fixtures.MockPatchObject(
+            server_cache, 'SHARED_FROM', 9))
+        other = self.add_node()
+        with self.acquire() as task, futures.ThreadPoolExecutor(8) as pool:
+            for found in [pool.submit(task.driver.power.validate, task)
+                          for _ in range(8)]:
+                self.refused(found.result, other.uuid)
+        # Some may have asked before the first list began.
+        self.assertIn(len(queries), (1, 2))
 
 
 class MetadataTestCase(ServerAccessTestCase):
