@@ -3,7 +3,8 @@
 
 A real Ironic looks at nodes whose servers are in a real Nova with its fake
 hypervisor, all but the first of them by :mod:`nova_copies`; what a pass took
-is what Ironic itself logs of it. Run it with
+is what Ironic itself logs of it. Beside it is what Ironic takes for as many
+nodes of its fake hardware, and sushy-tools for a few. Run it with
 ``tools/benchmark power_sync``.
 """
 
@@ -26,6 +27,8 @@ PASS = re.compile(
 # Seconds for one pass.
 PATIENCE = 1800
 OURS = 'quintupleo'
+ALONE = 'fake'
+PEER = 'redfish'
 # What is shown of a pass, with how many decimals; None for whole numbers.
 GROWTH = 'MiB more after all passes'
 ENTRY = 'bytes of each server'
@@ -91,9 +94,9 @@ def entry_bytes(lab):
         return conductor.ask('entry bytes', nodes)['bytes']
 
 
-def _of(results, ours):
+def _of(results, driver):
     return {row['nodes']: row['median'] for row in results
-            if (row['driver'] == OURS) is ours}
+            if row['driver'] == driver}
 
 
 def table(results, passes, peer_passes):
@@ -103,11 +106,13 @@ def table(results, passes, peer_passes):
     :param passes: of how many passes the median is.
     :param peer_passes: of how many that of the peer is.
     """
-    columns = [(OURS, _of(results, True), OUR_KEYS),
-               ('sushy-tools', _of(results, False), KEYS)]
+    columns = [(OURS, _of(results, OURS), OUR_KEYS),
+               ('Ironic alone', _of(results, ALONE),
+                {'seconds': 1, 'cpu seconds': 1}),
+               ('sushy-tools', _of(results, PEER), KEYS)]
     columns = [column for column in columns if column[1]]
     lines = [[f'nodes, median of {passes} passes'
-              + (f', sushy-tools: {peer_passes}' if len(columns) > 1 else ''),
+              + (f', sushy-tools: {peer_passes}' if len(columns) > 2 else ''),
               *(f'{title}: {key}' for title, _, keys in columns
                 for key in keys)]]
     for number in sorted({number for _, side, _ in columns
@@ -142,6 +147,7 @@ def main():
         with nova_lab.Lab(
                 system.state_dir(), {},
                 '[DEFAULT]', f'default_log_levels = {LOG_LEVELS}',
+                *nova_lab.IDLE_LINES,
                 '[conductor]',
                 f'sync_power_state_interval = {arguments.interval}',
                 peer=arguments.peer if arguments.peer_nodes else None) as lab:
@@ -157,12 +163,14 @@ def main():
                         arguments.more_passes
                         if number == max(arguments.nodes) else 0))
                     results[-1]['median'][ENTRY] = entry_bytes(lab)
+                    lab.set_nodes(ALONE, [{}] * number)
+                    results.append(measure(lab, number, ALONE,
+                                           arguments.passes))
                 if number in arguments.peer_nodes:
-                    lab.set_nodes('redfish', [
+                    lab.set_nodes(PEER, [
                         lab.peer.driver_info(each) for each in servers])
-                    results.append(measure(
-                        lab, number, f'sushy-tools {lab.peer.version}',
-                        arguments.peer_passes))
+                    results.append(measure(lab, number, PEER,
+                                           arguments.peer_passes))
             report.write(arguments, 'power-sync', lab.versions(),
                          table(results, arguments.passes,
                                arguments.peer_passes), results)
