@@ -27,10 +27,10 @@ SHARED_FROM = 3
 # Such a list is worth it while the project holds at most so many times their
 # number: reading each of these takes longer then (benchmarks/power_sync.py).
 BREAK_EVEN = 25
-# A project that holds more servers is not listed, and that is tried again
-# after so many seconds.
+# A project that holds more servers is not listed. How many it holds is found
+# out again after so many seconds.
 LONGEST_LIST = 10000
-TOO_LARGE_AGE = 3600.0
+SIZE_AGE = 3600.0
 # Seconds after which the whole project is listed again. Changes that do not
 # touch a server's own row, such as a volume, are seen no earlier.
 WHOLE_LIST_AGE = 600.0
@@ -60,13 +60,13 @@ class ServerCache:
         self._ids = cache.Cache(2 * WHOLE_LIST_AGE)
         # When an action was sent to a server last, or seen to end.
         self._acted = cache.Cache(WHOLE_LIST_AGE)
-        # What power sync has asked for last: the only node needs no list.
-        self._asked: str | None = None
+        # What power sync has asked for: few nodes need no list.
+        self._asked = cache.Cache(WHOLE_LIST_AGE)
         # Since when somebody waits for the end of an action, for each one.
         self._waiting: list[float] = []
         self._readers, self._poll_took = 0, 0.0
-        # How many servers the project holds; 0 if unknown, or too many.
-        self._size, self._too_large_until = 0, float('-inf')
+        # How many servers the project holds, by no key.
+        self._size = cache.Cache(SIZE_AGE)
         # The begin of the last whole list, and of the last list that brought
         # it up to date: all that it holds is as it was then.
         self._listed_at = self._refreshed_at = float('-inf')
@@ -86,7 +86,7 @@ class ServerCache:
         with self._lock:
             self._readers += 1
             shares = (self._readers >= SHARED_FROM
-                      and 0 < self._size <= BREAK_EVEN * self._readers)
+                      and self._serves(self._readers))
         try:
             if shares:
                 self._whole_list()
@@ -102,15 +102,20 @@ class ServerCache:
         """Return a server as of at most some seconds ago, as Nova shows it."""
         if max_age <= 0:
             return self._get(reference)
-        now = time.monotonic()
-        since = now - max_age
-        is_only, self._asked = self._asked in (None, reference), reference
+        since = time.monotonic() - max_age
+        self._asked.put(reference, True)
         found = self._find(reference, since)
-        if (not found and not is_only and self._refreshed_at <= since
-                and self._too_large_until <= now):
-            self._refresh(join=True)
-            found = self._find(reference, since)
+        if not found and self._refreshed_at <= since:
+            asked = len(self._asked.items())
+            if asked > 1 and self._serves(asked) is not False:
+                self._refresh(join=True)
+                found = self._find(reference, since)
         return found or self._read(reference)
+
+    def _serves(self, number):
+        """Return whether a list is better than so many reads, if known."""
+        size = self._size.get(None)
+        return size and size <= min(LONGEST_LIST, BREAK_EVEN * number)
 
     def poll(self, server_id: str) -> servers.Server:
         """Return a server whose action is under way, as it is now."""
@@ -181,13 +186,11 @@ class ServerCache:
                 LOG.info('The project holds more than %s servers, too many '
                          'to list them for those that are nodes: each of '
                          'these is read by itself', LONGEST_LIST)
-                break
+                self._size.put(None, len(found))
+                return
         names = collections.Counter(server.name for server in found)
         with self._lock:
-            if len(found) > LONGEST_LIST:
-                self._size, self._too_large_until = 0, begun + TOO_LARGE_AGE
-                return
-            self._size = len(found)
+            self._size.put(None, len(found))
             # A name may be that of two servers by now.
             self._ids.clear()
             for server in found:

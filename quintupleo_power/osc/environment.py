@@ -64,7 +64,8 @@ def _values(found):
     return {
         'name': found.name,
         'status': found.status,
-        'created_at': _timestamp(found.created_at),
+        'created_at': (f'{found.created_at:%Y-%m-%dT%H:%M:%SZ}'
+                       if found.created_at else ''),
         'ironic_url': ironic.metadata[conductor.URL] if ironic else '',
         'ironic_status': conductor.status(ironic) if ironic else '',
         'roles': _roles(found),
@@ -100,10 +101,6 @@ def _addresses(found, server):
     return [address for each in found.all(plan.PORT)
             if each.key.startswith(prefix)
             for address in owned_resources.fixed_ips(each.body)]
-
-
-def _timestamp(moment):
-    return moment.strftime('%Y-%m-%dT%H:%M:%SZ') if moment else ''
 
 
 class CreateEnvironment(common.EnvironmentsCommand, command.ShowOne):

@@ -171,7 +171,7 @@ class Conductor(base.DbTestCase):
         """
         for _credentials, host in cloud.in_use():
             # As if another node had been asked for before.
-            host.servers._asked = ''
+            host.servers._asked.put('', True)
         node = self.node(uuid)
         nodes = queue.Queue()
         nodes.put((node.uuid, node.driver, node.conductor_group, node.id))

@@ -221,9 +221,24 @@ class PowerSyncTestCase(ServerCacheTestCase):
     def test_server_that_nobody_asks_for_any_more_counts_no_more(self):
         ids = self.compute.add(5)
         self.sync(ids)
-        self.sync(ids[:1])
-        self.now += 60
+        self.now += server_cache.WHOLE_LIST_AGE
         self.assertEqual([f'/servers/{ids[0]}'], self.sync(ids[:1]))
+
+    def test_few_nodes_in_a_project_of_many_servers_are_read_by_themselves(
+            self):
+        ids = self.compute.add(5000)
+        self.sync(ids[:3])
+        for _ in range(20):
+            self.now += 60
+            self.assertEqual([f'/servers/{each}' for each in ids[:3]],
+                             self.sync(ids[:3]))
+        # So many that a list is quicker.
+        self.now += 60
+        asked = self.sync(ids[:300])
+        self.assertEqual(6, asked.count('list'))
+        self.assertLess(len(asked), 210)
+        self.now += 60
+        self.assertEqual(['changes'], self.sync(ids[:300]))
 
     def test_deleted_server_is_not_found(self):
         ids = self.compute.add(10)
