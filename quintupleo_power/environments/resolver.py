@@ -217,8 +217,8 @@ class _Resolver:
                 each.ram, each.vcpus, each.disk, each.id))
         self._problems.append(
             f'{where}: no flavor has {wanted.vcpus} vcpus, {wanted.ram} MiB '
-            f'of ram and {disk} GiB of disk; "openstack flavor list" shows '
-            'those that there are')
+            f'of ram and {disk} GiB of disk: see "openstack flavor list"; '
+            'with "root_volume" it needs no disk')
         return None
 
     def _check_size(self, role, where, flavor, image):

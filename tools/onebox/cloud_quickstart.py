@@ -30,12 +30,15 @@ class CloudQuickstart:
     :param shown: the :class:`progress.Progress`.
     :param cloud: entry of the user's clouds.yaml.
     :param up_line: what a deployed system says on its console.
+    :param ironic_cloud: entry whose credentials the lab's Ironic gets; None to
+        have an application credential made for it.
     """
 
-    def __init__(self, shown, cloud, up_line):
+    def __init__(self, shown, cloud, up_line, ironic_cloud=None):
         self._shown = shown
         self.cloud = cloud
         self._up_line = up_line
+        self._ironic_cloud = ironic_cloud
         self.folder = system.cache_dir() / 'labs' / cloud
         self.clouds_yaml = self.folder / 'clouds.yaml'
         self._logs = self.folder / 'logs'
@@ -97,7 +100,9 @@ class CloudQuickstart:
     def _client(self, *words, cloud=None):
         """Return the words of a command, and its environment."""
         settings = {name: value for name, value in os.environ.items()
-                    if not re.match(r'OS_(?!CLIENT_CONFIG_FILE)', name)}
+                    if not re.match(r'OS_(?!CLIENT_CONFIG_FILE)', name)
+                    # Of the lab, as farewell() has it exported.
+                    and value != str(self.clouds_yaml)}
         if cloud:
             settings['OS_CLIENT_CONFIG_FILE'] = str(self.clouds_yaml)
         return ([self.venv / 'bin' / 'openstack', '--os-cloud',
@@ -141,9 +146,11 @@ class CloudQuickstart:
         path = self.folder / 'lab.yaml'
         path.write_text(lab_file(SAMPLE.read_text(), self._read(
             'network', 'list', '--external')))
+        credentials = (['--ironic-os-cloud', self._ironic_cloud]
+                       if self._ironic_cloud else [])
         self._show('quintupleo', 'environment', 'create', str(path), '--wait',
                    '--timeout', str(TIMEOUT), '--clouds-yaml',
-                   str(self.clouds_yaml))
+                   str(self.clouds_yaml), *credentials)
 
     def _deploy(self, stage):
         image = self._read('image', 'show', DISK_IMAGE)['id']
@@ -185,7 +192,7 @@ def lab_file(sample, external_networks):
     return re.sub(r'^name: .*$', f'name: {LAB}', text, flags=re.MULTILINE)
 
 
-def farewell(quickstart):
+def farewell(quickstart, deployed):
     """Return how to go on."""
     return f'''
 Go on with:
@@ -193,6 +200,6 @@ Go on with:
     export OS_CLIENT_CONFIG_FILE={quickstart.clouds_yaml}
     export OS_CLOUD={LAB}
     baremetal node list
-    baremetal node undeploy {NODE}
+    baremetal node {'undeploy' if deployed else 'show'} {NODE}
 It all goes with:
     tools/quickstart --os-cloud {quickstart.cloud} --down'''

@@ -26,7 +26,7 @@ Makes a host cloud on this machine (minicloud), two virtual baremetal servers
 in it and an Ironic that deploys the first of them, then says how to go on.
 With "--os-cloud" both are in a cloud of yours: a lab of two servers and one
 that runs their Ironic. Run it again to go on from where it was; "--down"
-removes everything but the cache.
+removes everything but the cache and the logs.
 '''
 UP_LINE = 'quintupleo: deployed Debian system is up'
 
@@ -253,6 +253,11 @@ def _parser():
         '--os-cloud', metavar='NAME',
         help='use this cloud of your clouds.yaml, and change nothing here '
              'but the cache')
+    result.add_argument(
+        '--ironic-os-cloud', metavar='NAME',
+        help='with --os-cloud: the Ironic there gets the credentials of this '
+             'entry of your clouds.yaml, if you may make no application '
+             'credential')
     result.add_argument('--no-deploy', action='store_true',
                         help='stop when the nodes are enrolled')
     chosen = result.add_mutually_exclusive_group()
@@ -270,14 +275,24 @@ def _parser():
     return result
 
 
-def main(argv=None):
-    """Run the command; return its exit code."""
+def _parse(argv):
+    """Return the arguments; an error ends the process."""
     parser = _parser()
     arguments = parser.parse_args(argv)
     if arguments.os_cloud and (arguments.agent or arguments.ironic
                                or arguments.ironic_version):
         parser.error('--os-cloud runs what is in the conductor image: build '
                      'one with "tools/build-conductor-image --ironic VERSION"')
+    if arguments.ironic_os_cloud and not arguments.os_cloud:
+        parser.error('--ironic-os-cloud goes with --os-cloud only')
+    return arguments
+
+
+def main(argv=None):
+    """Run the command; return its exit code."""
+    arguments = _parse(argv)
+    command = 'tools/quickstart' + (
+        f' --os-cloud {arguments.os_cloud}' if arguments.os_cloud else '')
     shown = progress.Progress(
         'quickstart', 1 + minicloud.STAGES_DOWN
         if arguments.down and not arguments.os_cloud else None)
@@ -304,9 +319,8 @@ def main(argv=None):
               'what it made.', file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print('\nInterrupted. What runs was left running: tools/quickstart '
-              'goes on, tools/quickstart --down removes it.',
-              file=sys.stderr)
+        print(f'\nInterrupted. What runs was left running: "{command}" goes '
+              f'on, "{command} --down" removes it.', file=sys.stderr)
         return 130
     shown.summary()
     _farewell(everything, deployed=not arguments.no_deploy)
@@ -315,14 +329,15 @@ def main(argv=None):
 
 def _in_cloud(arguments, shown):
     """Run the command for a cloud of the user's."""
-    everything = cloud_quickstart.CloudQuickstart(shown, arguments.os_cloud,
-                                                  UP_LINE)
+    everything = cloud_quickstart.CloudQuickstart(
+        shown, arguments.os_cloud, UP_LINE, arguments.ironic_os_cloud)
     if arguments.down:
         everything.down()
         return 0
     everything.up(deploy=not arguments.no_deploy)
     shown.summary()
-    print(cloud_quickstart.farewell(everything))
+    print(cloud_quickstart.farewell(everything,
+                                    deployed=not arguments.no_deploy))
     return 0
 
 

@@ -512,6 +512,7 @@ class ResolverTestCase(EnvironmentTestCase):
                 'role "a": the host cloud has no keypair "mine"',
                 'availability zone "closed" does not exist; there are nova',
                 'role "b": no flavor has 64 vcpus, 1 MiB of ram',
+                'with "root_volume" it needs no disk',
                 'no image "quintupleo-empty-uefi-lxc"',
                 'openstack quintupleo image create --iso <file> '
                 '--hypervisor-type lxc',

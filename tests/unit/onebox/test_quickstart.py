@@ -20,11 +20,17 @@ from onebox import quickstart
 from onebox import system
 from quintupleo_power.environments import definition
 
-PAGE = pathlib.Path(__file__).resolve().parents[3].joinpath(
-    'doc/source/user/quickstart.rst')
-SAMPLE = [line.removeprefix('   ') for line in re.search(
-    r'^   :class: quickstart\n\n((?:(?:   .*)?\n)+)', PAGE.read_text(),
-    re.MULTILINE)[1].rstrip().split('\n')]
+PAGES = pathlib.Path(__file__).resolve().parents[3] / 'doc/source/user'
+
+
+def sample(page):
+    """Return the lines that a page shows as printed by quickstart."""
+    return [line.removeprefix('   ') for line in re.search(
+        r'^   :class: quickstart\n\n((?:(?:   .*)?\n)+)',
+        (PAGES / page).read_text(), re.MULTILINE)[1].rstrip().split('\n')]
+
+
+SAMPLE = sample('quickstart.rst')
 
 
 @pytest.mark.parametrize('words, sentence', [
@@ -145,9 +151,61 @@ def test_users_credentials_do_not_reach_the_labs_ironic(monkeypatch):
     assert 'OS_TOKEN' not in settings and 'OS_CLOUD' not in settings
     assert settings['OS_CLIENT_CONFIG_FILE'] == str(made.clouds_yaml)
     assert made._client('server')[1]['OS_CLIENT_CONFIG_FILE'] == 'the-users'
+    # The last lines of quickstart export the lab's.
+    monkeypatch.setenv('OS_CLIENT_CONFIG_FILE', str(made.clouds_yaml))
+    assert 'OS_CLIENT_CONFIG_FILE' not in made._client('server')[1]
+
+
+@pytest.mark.parametrize('options', [[], ['--ironic-os-cloud', 'other']])
+def test_credentials_of_the_labs_ironic(monkeypatch, tmp_path, options):
+    monkeypatch.setenv('QUINTUPLEO_CACHE_DIR', str(tmp_path))
+    shown = []
+
+    def up(self, deploy):
+        self.folder.mkdir(parents=True)
+        self._create()
+
+    cloud = cloud_quickstart.CloudQuickstart
+    monkeypatch.setattr(cloud, 'up', up)
+    monkeypatch.setattr(cloud, '_read', lambda *_: [{'Name': 'public'}])
+    monkeypatch.setattr(cloud, '_show', lambda _, *words: shown.append(words))
+
+    assert quickstart.main(['--os-cloud', 'mycloud', *options]) == 0
+    (words,) = shown
+    assert [*words[words.index('--clouds-yaml') + 2:]] == options
+
+
+def test_last_lines_of_the_page_of_a_lab():
+    lines = cloud_quickstart.farewell(
+        types.SimpleNamespace(venv='...', clouds_yaml='...', cloud='mycloud'),
+        deployed=True).replace('.../bin:$PATH', '...').splitlines()
+    shown = sample('lab.rst')
+
+    assert shown[-len(lines):] == lines
+
+
+def test_node_of_a_lab_that_is_not_deployed():
+    lines = cloud_quickstart.farewell(types.SimpleNamespace(
+        venv='', clouds_yaml='', cloud=''), deployed=False)
+
+    assert 'undeploy' not in lines
+
+
+def test_interruption_names_the_command_that_goes_on(monkeypatch, capsys):
+    def up(self, deploy):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cloud_quickstart.CloudQuickstart, 'up', up)
+
+    assert quickstart.main(['--os-cloud', 'mycloud']) == 130
+    assert ('"tools/quickstart --os-cloud mycloud --down" removes it'
+            in capsys.readouterr().err)
 
 
 def test_options_that_a_cloud_of_the_users_does_not_take(capsys):
     with pytest.raises(SystemExit):
         quickstart.main(['--os-cloud', 'mycloud', '--ironic-version', '38'])
     assert 'tools/build-conductor-image --ironic' in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        quickstart.main(['--ironic-os-cloud', 'mycloud'])
+    assert 'goes with --os-cloud only' in capsys.readouterr().err
