@@ -33,6 +33,7 @@ from oslo_log import log
 from oslo_utils import units
 
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import connection
 from tests.functional import fault_proxy
 from tests.unit import host_cloud_fixture
 from tests.unit import socket_cloud
@@ -150,7 +151,7 @@ def memory():
 
 def forget():
     """Forget all clouds, as a conductor that has just started."""
-    for cache in cloud._clouds, cloud._failures, cloud._longest_readings:
+    for cache in cloud._clouds, cloud._failures, connection.last_answers:
         cache.clear()
 
 

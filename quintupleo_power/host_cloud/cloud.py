@@ -27,10 +27,10 @@ UNREACHABLE_AGE = 60.0
 # those of the credentials. Others may be asked again.
 FAILURE_AGE = 30.0
 LONG = 3.0
-# A reader waits for others to end: for so many seconds at least, or so many
-# times as long as the longest reading of the last hour has taken.
+# A reader waits for others to end for so many seconds, or for so many since
+# the cloud's last answer: a list of many servers may take long.
 READER_TIMEOUT = 2.0
-READER_FACTOR = 1.5
+SILENT_AFTER = 30.0
 
 # By credentials. A cloud that no node has named for an hour is dropped: the
 # credentials of its nodes were replaced or the nodes are gone.
@@ -38,12 +38,11 @@ _clouds = cache.Cache(3600.0)
 _making = threading.Lock()
 # The error of a cloud or of credentials, and when it may be tried again.
 _failures = cache.Cache(3600.0)
-# By cloud: how many read servers, and how long the longest reading took.
+# By cloud: how many read servers.
 # Of an RLock, a second eventlet.monkey_patch() would exchange the lock and
 # leave the condition with the old one (_green_existing_locks).
 _reading_ended = threading.Condition(threading.Lock())
 _readers: dict[connection.Credentials, int] = {}
-_longest_readings = cache.Cache(3600.0)
 
 
 def get(credentials: connection.Credentials) -> 'HostCloud':
@@ -94,29 +93,24 @@ def limit_readers(credentials: connection.Credentials,
     :param workers: how many threads power sync has for all clouds.
     :raises: CloudUnreachable if the threads that read get no answer.
     """
-    of_cloud = credentials.of_cloud
-    timeout = max(READER_TIMEOUT, READER_FACTOR * (
-        _longest_readings.get(of_cloud) or 0.0))
-
-    def may_read() -> bool:
-        own = _readers.get(of_cloud, 0)
-        return own < max(1, (workers - sum(_readers.values()) + own) // 2)
-
+    of_cloud, begun = credentials.of_cloud, time.monotonic()
     with _reading_ended:
-        if not _reading_ended.wait_for(may_read, timeout):
-            error = errors.CloudUnreachable(
-                f'The host cloud has not answered for {timeout:.0f} s to '
-                'others that read servers')
-            _failures.put(of_cloud, (error, time.monotonic() + FAILURE_AGE))
-            error.is_repeated = True
-            raise error
-        _readers[of_cloud] = _readers.get(of_cloud, 0) + 1
-    begun = time.monotonic()
+        while (own := _readers.get(of_cloud, 0)) >= max(
+                1, (workers - sum(_readers.values()) + own) // 2):
+            now = time.monotonic()
+            until = max(begun + READER_TIMEOUT, SILENT_AFTER + (
+                connection.last_answers.get(of_cloud) or float('-inf')))
+            if now >= until:
+                error = errors.CloudUnreachable(
+                    f'The host cloud has not answered for {now - begun:.0f} s '
+                    'to others that read servers')
+                _failures.put(of_cloud, (error, now + FAILURE_AGE))
+                error.is_repeated = True
+                raise error
+            _reading_ended.wait(until - now)
+        _readers[of_cloud] = own + 1
     try:
         yield
-        took = time.monotonic() - begun
-        if took > (_longest_readings.get(of_cloud) or 0.0):
-            _longest_readings.put(of_cloud, took)
     finally:
         with _reading_ended:
             _readers[of_cloud] -= 1

@@ -2,6 +2,7 @@
 """Connections to host clouds: credentials in, REST services out."""
 
 import dataclasses
+import time
 import typing
 
 from keystoneauth1 import adapter
@@ -17,6 +18,7 @@ from quintupleo_power.conf import CONF
 from quintupleo_power.conf import GROUP
 from quintupleo_power.host_cloud import answers
 from quintupleo_power.host_cloud import authentication
+from quintupleo_power.host_cloud import cache
 from quintupleo_power.host_cloud import clouds_yaml
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import redaction
@@ -27,6 +29,9 @@ from quintupleo_power.host_cloud import service_urls
 # events of an action to its owner, 2.84 their faults, 2.87 rescues
 # volume-backed servers, 2.98 shows the image's properties with the server.
 NEWEST_COMPUTE_MICROVERSION = (2, 98)
+
+# When a service of a cloud answered last, whatever it was, by cloud.
+last_answers = cache.Cache(3600.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +86,8 @@ def access(credentials: Credentials) -> tuple[str, cloud_region.CloudRegion]:
         title, region = _from_section(credentials.region_name)
     session = region.get_session()
     _check_auth_url(title, session)
-    answers.check(session, _follow_no_stranger)
+    answers.check(session, _follow_no_stranger, lambda _answer: (
+        last_answers.put(credentials.of_cloud, time.monotonic())))
     return title, region
 
 

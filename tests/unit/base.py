@@ -10,6 +10,7 @@ from ironic.tests.unit.objects import utils as objects_utils
 from keystoneauth1 import loading
 
 from quintupleo_power.host_cloud import cloud
+from quintupleo_power.host_cloud import connection
 from tests.unit import host_cloud_fixture
 
 
@@ -69,7 +70,7 @@ class DriverTestCase(base.DbTestCase):
     def forget_clouds():
         """Drop cached clouds, as a new process has none."""
         for kept in (cloud._clouds, cloud._failures,
-                     cloud._longest_readings):
+                     connection.last_answers):
             kept.clear()
 
     def set_driver_info(self, **values):

@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 
+import fixtures
 from ironic.common import exception
 from ironic.common import faults
 from ironic.common import states
@@ -140,6 +141,21 @@ class SilentCloudsTestCase(base.DriverTestCase):
     def test_all_are_looked_at_where_they_answer(self):
         for name in 'silent', 'trickling':
             self.add_tasks(name, SILENT)
+        self.run_pass(8)
+        self.assertEqual({states.POWER_ON},
+                         {found for found, _ in self.took.values()})
+
+    def test_all_are_looked_at_where_a_list_takes_long(self):
+        exchange = self.host_cloud.exchange
+
+        def exchange_slowly(method, url, *args):
+            if '/servers/detail' in url:
+                time.sleep(cloud.READER_TIMEOUT + 1)
+            return exchange(method, url, *args)
+
+        self.useFixture(fixtures.MockPatchObject(
+            self.host_cloud, 'exchange', exchange_slowly))
+        self.add_tasks('silent', SILENT)
         self.run_pass(8)
         self.assertEqual({states.POWER_ON},
                          {found for found, _ in self.took.values()})
