@@ -151,7 +151,8 @@ def memory():
 
 def forget():
     """Forget all clouds, as a conductor that has just started."""
-    for cache in cloud._clouds, cloud._failures, connection.last_answers:
+    for cache in (cloud._clouds, cloud._failures, cloud._longest_readings,
+                  connection.last_answers):
         cache.clear()
 
 

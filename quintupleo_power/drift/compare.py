@@ -100,17 +100,14 @@ def find(baseline: Baseline, server: servers.Server, deployed: bool,
         # What is under way may be Ironic's own doing.
         return None
     if server.id != baseline.server:
-        return _replaced(baseline, server) if deployed else None
+        return Difference(Kind.REPLACED, (
+            f"'{server.name}' is server {server.id} now and was server "
+            f'{baseline.server} when Ironic acted last: what was deployed is '
+            'not on it; deploy the node again, or set '
+            'driver_info/quintupleo_server to the UUID of the right server')
+        ) if deployed else None
     return ((_disk(baseline, server, actions, snapshot) if deployed else None)
             or _boot(baseline, server) or _flavor(baseline, server))
-
-
-def _replaced(baseline, server):
-    return Difference(Kind.REPLACED, (
-        f"'{server.name}' is server {server.id} now and was server "
-        f'{baseline.server} when Ironic acted last: what was deployed is not '
-        'on it; deploy the node again, or set driver_info/quintupleo_server '
-        'to the UUID of the right server'))
 
 
 def _disk(baseline, server, actions, snapshot):
@@ -125,7 +122,10 @@ def _disk(baseline, server, actions, snapshot):
     if action == 'rebuild' or baseline.image != server.image_id:
         name = snapshot()
         if name:
-            return _restored(server, name)
+            return Difference(Kind.RESTORED, (
+                f'Server {server.id} was restored at {server.launched_at}, '
+                f'not by Ironic, from its snapshot "{name}": what is on its '
+                'disk is as it was then; reboot the node to have it taken so'))
     if action:
         return _disk_lost(server, f'{DISK_LOST[action]} at {time}')
     if baseline.image != server.image_id:
@@ -142,13 +142,6 @@ def _disk_lost(server, how):
     return Difference(Kind.DISK_LOST, (
         f'Server {server.id} {how}, not by Ironic: what was deployed on its '
         'disk is gone; deploy the node again'))
-
-
-def _restored(server, name):
-    return Difference(Kind.RESTORED, (
-        f'Server {server.id} was restored at {server.launched_at}, not by '
-        f'Ironic, from its snapshot "{name}": what is on its disk is as it '
-        'was then; reboot the node to have it taken so'))
 
 
 def _boot(baseline, server):

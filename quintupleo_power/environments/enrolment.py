@@ -162,7 +162,11 @@ def describe_servers(host, references, cloud=None, resource_class=None,
         [port(card.mac, physical[card.network_id])
          for card in cards], resource_class)
         for server, cards in found.values()],
-        [_warning(server, card) for server, cards in found.values()
+        [f'Server {server.id} ({server.name}): MAC address {card.mac} begins '
+         f'with {host_ports.IGNORED_MAC}, and newer releases of '
+         'ironic-python-agent pass over such a network card: replace the port '
+         'by one with another MAC address, for example one that begins with '
+         '52:54:00' for server, cards in found.values()
          for card in cards if host_ports.is_ignored(card.mac)])
 
 
@@ -197,14 +201,6 @@ def _root_device(host, server):
     if len(server.volume_ids) == 1:
         return root_device(bus, server.volume_ids[0])
     return None
-
-
-def _warning(server, card):
-    return (f'Server {server.id} ({server.name}): MAC address {card.mac} '
-            f'begins with {host_ports.IGNORED_MAC}, and newer releases of '
-            'ironic-python-agent pass over such a network card: replace the '
-            'port by one with another MAC address, for example one that '
-            'begins with 52:54:00')
 
 
 def enroll(described, baremetal, retrier, nova=None):

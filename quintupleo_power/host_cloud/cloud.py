@@ -27,9 +27,10 @@ UNREACHABLE_AGE = 60.0
 # those of the credentials. Others may be asked again.
 FAILURE_AGE = 30.0
 LONG = 3.0
-# A reader waits for others to end for so many seconds, or for so many since
-# the cloud's last answer: a list of many servers may take long.
+# A reader waits for others to end: for so many seconds, so many times as long
+# as the longest of the last readings took, or so many since the last answer.
 READER_TIMEOUT = 2.0
+READER_FACTOR = 1.5
 SILENT_AFTER = 30.0
 
 # By credentials. A cloud that no node has named for an hour is dropped: the
@@ -38,11 +39,12 @@ _clouds = cache.Cache(3600.0)
 _making = threading.Lock()
 # The error of a cloud or of credentials, and when it may be tried again.
 _failures = cache.Cache(3600.0)
-# By cloud: how many read servers.
+# By cloud: how many read servers, and how long the longest reading took.
 # Of an RLock, a second eventlet.monkey_patch() would exchange the lock and
 # leave the condition with the old one (_green_existing_locks).
 _reading_ended = threading.Condition(threading.Lock())
 _readers: dict[connection.Credentials, int] = {}
+_longest_readings = cache.Cache(3600.0)
 
 
 def get(credentials: connection.Credentials) -> 'HostCloud':
@@ -94,12 +96,14 @@ def limit_readers(credentials: connection.Credentials,
     :raises: CloudUnreachable if the threads that read get no answer.
     """
     of_cloud, begun = credentials.of_cloud, time.monotonic()
+    longest = _longest_readings.get(of_cloud) or 0.0
     with _reading_ended:
         while (own := _readers.get(of_cloud, 0)) >= max(
                 1, (workers - sum(_readers.values()) + own) // 2):
             now = time.monotonic()
-            until = max(begun + READER_TIMEOUT, SILENT_AFTER + (
-                connection.last_answers.get(of_cloud) or float('-inf')))
+            until = max(
+                begun + max(READER_TIMEOUT, READER_FACTOR * longest),
+                SILENT_AFTER + (connection.last_answers.get(of_cloud) or 0.0))
             if now >= until:
                 error = errors.CloudUnreachable(
                     f'The host cloud has not answered for {now - begun:.0f} s '
@@ -109,10 +113,15 @@ def limit_readers(credentials: connection.Credentials,
                 raise error
             _reading_ended.wait(until - now)
         _readers[of_cloud] = own + 1
+    begun, took = time.monotonic(), 0.0
     try:
         yield
+        took = time.monotonic() - begun
     finally:
         with _reading_ended:
+            longest = _longest_readings.get(of_cloud) or 0.0
+            if took > longest / 2:
+                _longest_readings.put(of_cloud, max(took, longest))
             _readers[of_cloud] -= 1
             if not _readers[of_cloud]:
                 del _readers[of_cloud]

@@ -70,7 +70,7 @@ class DriverTestCase(base.DbTestCase):
     def forget_clouds():
         """Drop cached clouds, as a new process has none."""
         for kept in (cloud._clouds, cloud._failures,
-                     connection.last_answers):
+                     cloud._longest_readings, connection.last_answers):
             kept.clear()
 
     def set_driver_info(self, **values):
