@@ -110,6 +110,7 @@ def test_deleted_server_has_no_console(consoles, nova, servers, browser):
     require_refusal(address)
     assert not is_enabled(consoles, BIOS)
     assert 'vnc_port' not in consoles.lab.nodes.node(BIOS).driver_internal_info
-    assert nova.token(url) is None
+    processes.wait_for(lambda: nova.token(url) is None, screens.PATIENCE,
+                       'Nova to forget the token')
     browser.open(url)
     screens.wait_until_refused(browser)
