@@ -25,8 +25,7 @@ from quintupleo_power.node import server_access
 
 LOG = log.getLogger(__name__)
 
-# What Ironic's own graphical consoles are called, which its clients know
-# (ironic.common.vnc.get_console); the others keep Nova's names.
+# As ironic.common.vnc.get_console has it; the others keep Nova's names.
 _IRONIC_TYPES = {'novnc': 'vnc'}
 
 _KEY = internal_info.CONSOLE
@@ -92,7 +91,11 @@ class _RelayedConsole(server_interface.ServerInterface,
         node.set_driver_internal_info(_KEY, _info(relay, self.console_type))
         # A connection may come before Ironic sets it.
         node.console_enabled = True
+        self._set_proxy_info(node, relay)
         node.save()
+
+    def _set_proxy_info(self, node, relay):
+        """Set what a proxy needs, at the moment that enables the console."""
 
     def stop_console(self, task):
         """Stop listening, and end the connections."""
@@ -133,13 +136,10 @@ class QuintupleoGraphicalConsole(_RelayedConsole):
 
     console_type = 'novnc'
 
-    def start_console(self, task):
-        """Listen, for those who have the token of Ironic's proxy."""
-        super().start_console(task)
-        info = self._get_info(task.node)
-        task.node.set_driver_internal_info('vnc_host', info['host'])
-        task.node.set_driver_internal_info('vnc_port', info['port'])
-        compat.vnc.novnc_authorize(task.node)
+    def _set_proxy_info(self, node, relay):
+        node.set_driver_internal_info('vnc_host', relay.address)
+        node.set_driver_internal_info('vnc_port', relay.port)
+        compat.vnc.novnc_authorize(node)
 
     def stop_console(self, task):
         """Stop listening, and end the connections."""

@@ -11,6 +11,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'tools'))
 
 from onebox import progress  # noqa: E402
 from onebox import quickstart  # noqa: E402
+from onebox import system  # noqa: E402
+from tests.e2e import browser as browsers  # noqa: E402
 from tests.e2e import lives as machine_lives  # noqa: E402
 from tests.e2e import users_daemons  # noqa: E402
 
@@ -73,3 +75,13 @@ def lives(lab, request):
     for name in sorted(steps, key=lambda name: -len(steps[name])):
         lives.begin(name, steps[name])
     return lives
+
+
+@pytest.fixture(scope='module')
+def browser(lab, tmp_path_factory):
+    """A browser without a window."""
+    system.install_packages(browsers.PACKAGES, lab.cloud.apt_log)
+    found = browsers.Browser(tmp_path_factory.mktemp('browser'),
+                             lab.ironic.logs)
+    yield found
+    found.close()

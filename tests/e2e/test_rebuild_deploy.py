@@ -93,6 +93,8 @@ def test_life(lives, name, step):
 def test_each_firmware_has_one_image(lab, lives):
     for machine in MACHINES:
         lives.went_well(machine.name, no_agent_ever_ran)
-    found = list(lab.host_cloud.connection.image.images(
-        tag='quintupleo-instance'))
+    checksum = f'sha256:{lab.nodes.image()["image_os_hash_value"]}'
+    found = [image for image in lab.host_cloud.connection.image.images(
+        tag='quintupleo-instance')
+        if image.properties['quintupleo_checksum'] == checksum]
     assert len(found) == len(MACHINES)

@@ -10,6 +10,7 @@ import types
 
 import fixtures
 from ironic.common import exception
+from ironic import objects
 from ironic.tests.unit.objects import utils as objects_utils
 from oslo_utils import uuidutils
 import pytest
@@ -559,6 +560,22 @@ class GraphicalTestCase(RelayTestCase):
             f'{NOVNC}?path=websockify%3Fnode%3D{self.node.uuid}'
             f'%26token%3D{self.token()}')}, self.call('get_console'))
         compat.vnc.novnc_validate(self.node, self.token())
+
+    def test_is_enabled_only_once_it_can_be_found(self):
+        # Nova asks again and again while Ironic enables it.
+        seen = []
+
+        def save(node, *args, **kwargs):
+            original(node, *args, **kwargs)
+            if node.console_enabled:
+                seen.append({'vnc_host', 'vnc_port', 'novnc_secret_token'}
+                            <= node.driver_internal_info.keys())
+
+        original = objects.Node.save
+        self.useFixture(fixtures.MonkeyPatch(
+            'ironic.objects.Node.save', save))
+        self.enable()
+        self.assertEqual({True}, set(seen))
 
     def test_handshake_of_rfb(self):
         # What Nova's proxy and its client say (RFC 6143).
