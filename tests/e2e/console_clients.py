@@ -7,6 +7,8 @@ import struct
 import time
 from urllib import parse
 
+import websocket
+
 from tests.e2e import pictures
 
 # Seconds for one answer of a guest's console.
@@ -89,16 +91,29 @@ class Serial:
     """
 
     def __init__(self, url):
-        """Connect; the URL is ``tcp://HOST:PORT``."""
+        """Connect; the URL is ``tcp://HOST:PORT``, or one of a WebSocket."""
         parts = parse.urlsplit(url)
-        assert parts.scheme == 'tcp', url
+        assert parts.scheme in ('tcp', 'ws'), url
         self.seen = ''
-        self._socket = socket.create_connection(
-            (parts.hostname, parts.port), PATIENCE)
+        if parts.scheme == 'ws':
+            self._socket = websocket.create_connection(
+                url, PATIENCE, subprotocols=['binary'], suppress_origin=True)
+            self._send, self._read = self._socket.send_binary, self._frame
+        else:
+            self._socket = socket.create_connection(
+                (parts.hostname, parts.port), PATIENCE)
+            self._send, self._read = self._socket.sendall, self._chunk
+
+    def _chunk(self):
+        return self._socket.recv(4096)
+
+    def _frame(self):
+        opcode, content = self._socket.recv_data()
+        return b'' if opcode == websocket.ABNF.OPCODE_CLOSE else content
 
     def type(self, text):
         """Type a text; a carriage return is the key Enter."""
-        self._socket.sendall(text.encode())
+        self._send(text.encode())
 
     def expect(self, text, patience=PATIENCE):
         """Read until a text has come since the last one that did."""
@@ -107,8 +122,8 @@ class Serial:
         while text not in found:
             self._socket.settimeout(max(0.1, until - time.monotonic()))
             try:
-                part = self._socket.recv(4096)
-            except TimeoutError:
+                part = self._read()
+            except (TimeoutError, websocket.WebSocketTimeoutException):
                 part = b''
             assert part, f'no {text!r} in {self.seen!r}'
             found += part.decode(errors='replace')

@@ -4,6 +4,7 @@
 import socket
 import struct
 import threading
+import types
 
 import pytest
 
@@ -78,3 +79,19 @@ def test_serial_session(server):
         session.type('\r')
         with pytest.raises(AssertionError, match='Password'):
             session.expect('login: ')
+
+
+def test_serial_session_of_a_web_socket():
+    cloud = types.SimpleNamespace(console_tokens=['token'])
+    with (console_proxy.ConsoleProxy(cloud) as proxy,
+          console_clients.serial(
+              f'{cloud.consoles["serial"]}?token=token') as session):
+        other_side = proxy.session()
+        other_side.send(b'log', b'in: ')
+        session.expect('login: ')
+        session.type('nobody\r')
+        assert other_side.receive(7) == b'nobody\r'
+        other_side.close(console_proxy.frame(
+            b'\x03\xe8', console_proxy.CLOSE))
+        with pytest.raises(AssertionError, match='login'):
+            session.expect('Password: ')
