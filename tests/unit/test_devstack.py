@@ -74,9 +74,15 @@ def test_interfaces_of_the_driver_are_enabled(make):
     assert 'direct' in found[deploy].split(',')
     for name in names:
         assert 'quintupleo' in found[name].split(','), name
+    # Nova connects its users to a port; nodes get the first that is enabled.
+    console = names[0]
+    assert make(QUINTUPLEO_NOVA_IRONIC='True').variables(console) == {
+        console: 'quintupleo-graphical,quintupleo-serial,fake,no-console'}
     # What local.conf says of those that nodes can do without stays.
     asked = {name: 'no-thing' for name in (boot, deploy, *names)}
     assert make(**asked).variables(*asked) == asked
+    assert make(QUINTUPLEO_NOVA_IRONIC='True', **asked).variables(
+        *asked) == asked
 
 
 def test_esp_is_made_before_ironic_wants_it(make):
