@@ -58,7 +58,8 @@ heartbeat_interval = 20
 sync_power_state_interval = 60
 
 [database]
-connection = sqlite:///{root}/ironic.sqlite
+# Seconds that the others wait for one that writes to a busy disk.
+connection = sqlite:///{root}/ironic.sqlite?timeout=60
 
 [deploy]
 erase_devices_priority = 0
