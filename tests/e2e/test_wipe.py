@@ -47,7 +47,7 @@ def restored_system_boots(lab, stage, name):
     lab.nodes.set_power_state(name, 'power on', 'power on')
     line = lab.wait_for_system(name, stage, PATIENCE)
     assert name in line
-    assert 'firmware UEFI' in line
+    assert f'firmware {"BIOS" if name.endswith("bios") else "UEFI"}' in line
 
 
 def undeployed_node_is_wiped_in_a_manual_cleaning(lab, stage, name):
