@@ -41,8 +41,8 @@ def checks(project: cloud_facts.CloudInfo) -> list[results.Check]:
         results.Check(
             VOLUMES, lambda facts: project.has_volumes(),
             lambda present: results.passed(
-                'answers' if present else 'none, and so there are no servers '
-                'with volumes and no network-first servers'), (COMPUTE,)),
+                'answers' if present else 'none: no server can have volumes '
+                'or be network-first'), (COMPUTE,)),
     ]
 
 

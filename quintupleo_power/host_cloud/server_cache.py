@@ -113,7 +113,7 @@ class ServerCache:
         return found or self._read(reference)
 
     def _serves(self, number):
-        """Return whether a list is better than so many reads, if known."""
+        """Return whether a list beats so many reads; None if not known."""
         size = self._size.get(None)
         return size and size <= min(LONGEST_LIST, BREAK_EVEN * number)
 

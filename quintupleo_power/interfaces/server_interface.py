@@ -20,7 +20,7 @@ class ServerInterface:
     properties = driver_info.COMMON_PROPERTIES
 
     def __init_subclass__(cls):
-        """Let Ironic's metrics time the public methods."""
+        """Time the public methods for Ironic's metrics."""
         super().__init_subclass__()
         metrics = compat.metrics_utils.get_metrics_logger(cls.__module__)
         for key, method in list(vars(cls).items()):

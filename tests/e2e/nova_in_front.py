@@ -277,7 +277,7 @@ class NovaInFront:
 
 @contextlib.contextmanager
 def running(lab, folder, nodes):
-    """Have a Nova in front, which has some nodes, as a context.
+    """Run a Nova in front of some nodes, as a context.
 
     :param lab: the :class:`quickstart.Quickstart`, with everything up.
     :param folder: for its files.

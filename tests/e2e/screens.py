@@ -49,7 +49,7 @@ class Consoles:
 
     @contextlib.contextmanager
     def interface(self, name, interface):
-        """Have a node use another console interface for a while."""
+        """Set another console interface for a node, for a while."""
         before = self.lab.nodes.node(name).console_interface
         self.enable(name, False)
         self._api.update_node(name, console_interface=interface)

@@ -115,6 +115,7 @@ def _signed_system(lab):
     """Return the path of Debian's image with Debian's own boot loader."""
     path = lab.ironic.images / 'signed.raw'
     work = system.make_dir(lab.ironic.root / 'signed')
+    system.install_packages(('mtools',), lab.cloud.apt_log)
     system.run(['apt-get', 'download', *SIGNED], cwd=work)
     for package in work.glob('*.deb'):
         system.run(['dpkg-deb', '--extract', package, work])

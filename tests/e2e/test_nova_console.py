@@ -38,7 +38,7 @@ def consoles(lab, lives, tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def nova(lab, lives, tmp_path_factory):
-    """Have a Nova in front of Ironic, with both machines."""
+    """Yield a Nova in front of Ironic, with both machines."""
     with nova_in_front.running(lab, tmp_path_factory.mktemp('nova'),
                                OTHER) as found:
         yield found

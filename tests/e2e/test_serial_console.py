@@ -84,7 +84,7 @@ def test_serial_console_is_typed_into_and_read(deployed):
 
 @pytest.fixture
 def nova(public_cloud, tmp_path_factory):
-    """Have a Nova in front of Ironic, with a machine."""
+    """Yield a Nova in front of Ironic, with a machine."""
     name = OF_NOVA.name
     machine_lives.make_servers(
         public_cloud, [OF_NOVA], [name], deploy_interface='quintupleo-rebuild',
