@@ -57,10 +57,7 @@ def previous_provision_state(task: task_manager.TaskManager) -> str | None:
 
 
 def must_stay_on(node: 'objects.Node') -> bool:
-    """Return whether a node must never be powered off.
-
-    ``disable_power_off`` came with Ironic 27.0.
-    """
+    """Return whether a node must never be powered off, as of Ironic 27.0."""
     return bool(getattr(node, 'disable_power_off', False))
 
 
@@ -137,10 +134,7 @@ def disallowed_clean_steps() -> list[str]:
 
 
 def inspects_by_dhcp() -> bool:
-    """Return whether an inspecting agent is to use DHCP on all cards.
-
-    [inspector]force_dhcp came with Ironic 33.0.
-    """
+    """Return whether an agent is to inspect by DHCP, as of Ironic 33.0."""
     return getattr(CONF.inspector, 'force_dhcp', False)
 
 

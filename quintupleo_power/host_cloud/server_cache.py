@@ -37,9 +37,8 @@ WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart. A Nova
 # behind uWSGI does not show its time: that of the tokens is taken for it.
 CLOCK_SKEW = 300.0
-# Seconds between two lists for those who wait, at least and at most: as many
-# as the last one took. What lists cost the host cloud, the actions wait for.
-POLL_PAUSE, LONGEST_PAUSE = 0.3, 2.0
+# Seconds between two lists, at most. Meanwhile the host cloud acts.
+LONGEST_PAUSE = 2.0
 
 
 class ServerCache:
@@ -64,18 +63,18 @@ class ServerCache:
         self._asked = cache.Cache(WHOLE_LIST_AGE)
         # Since when somebody waits for the end of an action, for each one.
         self._waiting: list[float] = []
-        self._readers, self._poll_took = 0, 0.0
+        self._readers = 0
         # How many servers the project holds, by no key.
         self._size = cache.Cache(SIZE_AGE)
         # The begin of the last whole list, and of the last list that brought
         # it up to date: all that it holds is as it was then.
         self._listed_at = self._refreshed_at = float('-inf')
         self._whole_list = shared_call.SharedCall(
-            self._read_whole_list, 'quintupleo-list')
+            self._read_whole_list, 'quintupleo-list', LONGEST_PAUSE)
         self._refresh = shared_call.SharedCall(
             self._read_changes, 'quintupleo-refresh')
         self._poll = shared_call.SharedCall(
-            self._read_polled, 'quintupleo-poll')
+            self._read_polled, 'quintupleo-poll', LONGEST_PAUSE)
 
     def get(self, reference: str) -> servers.Server:
         """Return a server as a reading shows it that begins now."""
@@ -183,9 +182,8 @@ class ServerCache:
         for page in servers.read_pages(self._compute):
             found += page
             if len(found) > LONGEST_LIST:
-                LOG.info('The project holds more than %s servers, too many '
-                         'to list them for those that are nodes: each of '
-                         'these is read by itself', LONGEST_LIST)
+                LOG.info('The project holds more than %s servers: each one '
+                         'that is a node is read by itself', LONGEST_LIST)
                 self._size.put(None, len(found))
                 return
         names = collections.Counter(server.name for server in found)
@@ -211,12 +209,9 @@ class ServerCache:
 
     def _read_polled(self):
         """Read what has changed since somebody waits for it."""
-        time.sleep(max(POLL_PAUSE, min(self._poll_took, LONGEST_PAUSE)))
-        begun = time.monotonic()
         with self._lock:
-            since = min(self._waiting, default=begun)
+            since = min(self._waiting, default=time.monotonic())
         self._take_changes(since)
-        self._poll_took = time.monotonic() - begun
 
     def _take_changes(self, since):
         """Read what has changed since a ``time.monotonic`` value."""

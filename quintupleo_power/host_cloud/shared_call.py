@@ -4,9 +4,13 @@
 from collections import abc
 from concurrent import futures
 import threading
+import time
 import typing
 
 from quintupleo_power.host_cloud import time_limit
+
+# Seconds between two runs, at least, of a call that has pauses.
+SHORTEST_PAUSE = 0.3
 
 
 class SharedCall:
@@ -16,9 +20,11 @@ class SharedCall:
     keeps megabytes of memory for the next one, and Ironic asks with many.
     """
 
-    def __init__(self, function: abc.Callable[[], typing.Any], name: str):
-        """Share a function, which runs in a thread of a name."""
+    def __init__(self, function: abc.Callable[[], typing.Any], name: str,
+                 longest_pause: float = 0.0):
+        """Share a function, with pauses that are as long as its last run."""
         self._function = function
+        self._longest_pause, self._rests_until = longest_pause, float('-inf')
         self._executor = futures.ThreadPoolExecutor(
             1, thread_name_prefix=name)
         self._lock = threading.Lock()
@@ -40,10 +46,15 @@ class SharedCall:
         return time_limit.wait(call)
 
     def _run(self):
+        time.sleep(max(0.0, self._rests_until - time.monotonic()))
         with self._lock:
             self._current, self._next = self._next, None
+        begun = time.monotonic()
         try:
             return self._function()
         finally:
+            took = time.monotonic() - begun
+            self._rests_until = time.monotonic() + min(
+                max(took, SHORTEST_PAUSE), self._longest_pause)
             with self._lock:
                 self._current = None

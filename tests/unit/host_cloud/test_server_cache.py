@@ -12,6 +12,7 @@ import uuid
 
 from quintupleo_power.host_cloud import errors
 from quintupleo_power.host_cloud import server_cache
+from quintupleo_power.host_cloud import shared_call
 from quintupleo_power.host_cloud import time_limit
 
 BEGINNING = 1_700_000_000.0
@@ -103,7 +104,7 @@ class ServerCacheTestCase(unittest.TestCase):
         time = mock.Mock(
             monotonic=lambda: self.now + next(ticks) / 1e6,
             time=lambda: BEGINNING + self.now, sleep=self.sleep)
-        for module in ('server_cache', 'servers', 'cache'):
+        for module in ('server_cache', 'servers', 'cache', 'shared_call'):
             self.enterContext(mock.patch(
                 f'quintupleo_power.host_cloud.{module}.time', time))
 
@@ -518,7 +519,7 @@ class PollTestCase(ServerCacheTestCase):
         ids = self.compute.add(5)
         begun = self.now
         self.cache._waiting += [begun] * 3
-        for _ in range(10):
+        for _ in range(11):
             self.cache.poll(ids[0])
-        self.assertAlmostEqual(10 * server_cache.POLL_PAUSE,
+        self.assertAlmostEqual(10 * shared_call.SHORTEST_PAUSE,
                                self.now - begun, 1)

@@ -75,3 +75,24 @@ class SharedCallTestCase(unittest.TestCase):
             self.assertRaises(ValueError, each.result, 60)
         self.failure = None
         self.assertTrue(self.shared())
+
+    def test_next_call_begins_after_a_pause_in_which_others_join(self):
+        self.go_on.set()
+        took = 3.0
+        moments = iter((0.0, 0.0, took, took))
+        paused, pauses = threading.Event(), []
+
+        def sleep(seconds):
+            pauses.append(seconds)
+            if seconds:
+                paused.wait(60)
+
+        self.enterContext(mock.patch.object(shared_call, 'time', mock.Mock(
+            monotonic=lambda: next(moments, took), sleep=sleep)))
+        self.shared = shared_call.SharedCall(self.function, 'test', 2.0)
+        self.assertEqual(1, self.ask(1)[0].result(60))
+        early = self.ask(1)
+        late = self.ask(1)
+        paused.set()
+        self.assertEqual([2, 2], [each.result(60) for each in early + late])
+        self.assertEqual([0.0, 2.0], pauses)
