@@ -455,7 +455,7 @@ class DeploymentTestCase(DeployTestCase):
                          self.uploaded()[0]['quintupleo_checksum'])
 
     def test_file_outside_of_what_ironic_permits_is_not_read(self):
-        self.config(group='conductor', file_url_allowed_paths=['/srv'])
+        self.config(group='conductor', file_url_allowed_paths=['/nowhere'])
         self.node.instance_info = {'image_source': f'file://{__file__}'}
         self.node.save()
         self.assert_failed('not allowed')
