@@ -50,8 +50,7 @@ NO_DEPLOY = tuple(filter(None, [getattr(noop, 'NoDeploy', None)]))
 def previous_provision_state(task: task_manager.TaskManager) -> str | None:
     """Return the provision state that a task has changed, if it has.
 
-    Ironic keeps it for its notifications (``TaskManager.process_event``), up
-    to Ironic 39 by no public name.
+    Ironic keeps it (``TaskManager.process_event``) by no public name.
     """
     return getattr(task, '_prev_provision_state', None)
 

@@ -37,8 +37,9 @@ WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart. A Nova
 # behind uWSGI does not show its time: that of the tokens is taken for it.
 CLOCK_SKEW = 300.0
-# Seconds between two lists, at most. Meanwhile the host cloud acts.
-LONGEST_PAUSE = 2.0
+# Seconds before a list for those who wait, at least, and before any, at most.
+# What lists cost the host cloud, the actions wait for.
+POLL_PAUSE, LONGEST_PAUSE = 0.3, 2.0
 
 
 class ServerCache:
@@ -70,11 +71,13 @@ class ServerCache:
         # it up to date: all that it holds is as it was then.
         self._listed_at = self._refreshed_at = float('-inf')
         self._whole_list = shared_call.SharedCall(
-            self._read_whole_list, 'quintupleo-list', LONGEST_PAUSE)
+            self._read_whole_list, 'quintupleo-list',
+            lambda took: min(took / 2, LONGEST_PAUSE))
         self._refresh = shared_call.SharedCall(
             self._read_changes, 'quintupleo-refresh')
         self._poll = shared_call.SharedCall(
-            self._read_polled, 'quintupleo-poll', LONGEST_PAUSE)
+            self._read_polled, 'quintupleo-poll',
+            lambda took: max(POLL_PAUSE, min(2 * took, LONGEST_PAUSE)))
 
     def get(self, reference: str) -> servers.Server:
         """Return a server as a reading shows it that begins now."""
@@ -182,8 +185,9 @@ class ServerCache:
         for page in servers.read_pages(self._compute):
             found += page
             if len(found) > LONGEST_LIST:
-                LOG.info('The project holds more than %s servers: each one '
-                         'that is a node is read by itself', LONGEST_LIST)
+                LOG.info('The project holds more than %s servers, too many '
+                         'to list them for those that are nodes: each of '
+                         'these is read by itself', LONGEST_LIST)
                 self._size.put(None, len(found))
                 return
         names = collections.Counter(server.name for server in found)

@@ -9,9 +9,6 @@ import typing
 
 from quintupleo_power.host_cloud import time_limit
 
-# Seconds between two runs, at least, of a call that has pauses.
-SHORTEST_PAUSE = 0.3
-
 
 class SharedCall:
     """A function that runs once for all who ask for it before it begins.
@@ -21,10 +18,14 @@ class SharedCall:
     """
 
     def __init__(self, function: abc.Callable[[], typing.Any], name: str,
-                 longest_pause: float = 0.0):
-        """Share a function, with pauses that are as long as its last run."""
+                 pause: abc.Callable[[float], float] = lambda took: 0.0):
+        """Share a function, which runs in a thread of a name.
+
+        :param pause: function of the seconds that the last run took. It
+            returns how long the next one waits for others who ask.
+        """
         self._function = function
-        self._longest_pause, self._rests_until = longest_pause, float('-inf')
+        self._pause, self._took = pause, 0.0
         self._executor = futures.ThreadPoolExecutor(
             1, thread_name_prefix=name)
         self._lock = threading.Lock()
@@ -46,15 +47,13 @@ class SharedCall:
         return time_limit.wait(call)
 
     def _run(self):
-        time.sleep(max(0.0, self._rests_until - time.monotonic()))
+        time.sleep(self._pause(self._took))
         with self._lock:
             self._current, self._next = self._next, None
         begun = time.monotonic()
         try:
             return self._function()
         finally:
-            took = time.monotonic() - begun
-            self._rests_until = time.monotonic() + min(
-                max(took, SHORTEST_PAUSE), self._longest_pause)
+            self._took = time.monotonic() - begun
             with self._lock:
                 self._current = None

@@ -3,6 +3,7 @@
 
 from concurrent import futures
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -76,23 +77,24 @@ class SharedCallTestCase(unittest.TestCase):
         self.failure = None
         self.assertTrue(self.shared())
 
-    def test_next_call_begins_after_a_pause_in_which_others_join(self):
+    def test_who_asks_in_the_pause_shares_the_next_call(self):
         self.go_on.set()
-        took = 3.0
-        moments = iter((0.0, 0.0, took, took))
-        paused, pauses = threading.Event(), []
-
-        def sleep(seconds):
-            pauses.append(seconds)
-            if seconds:
-                paused.wait(60)
-
-        self.enterContext(mock.patch.object(shared_call, 'time', mock.Mock(
-            monotonic=lambda: next(moments, took), sleep=sleep)))
-        self.shared = shared_call.SharedCall(self.function, 'test', 2.0)
+        paused = threading.Event()
+        self.shared = shared_call.SharedCall(
+            self.function, 'test',
+            lambda took: took and (paused.wait(60) and 0.0))
         self.assertEqual(1, self.ask(1)[0].result(60))
         early = self.ask(1)
         late = self.ask(1)
         paused.set()
         self.assertEqual([2, 2], [each.result(60) for each in early + late])
-        self.assertEqual([0.0, 2.0], pauses)
+
+    def test_pause_is_by_how_long_the_last_call_took(self):
+        asked = []
+        self.shared = shared_call.SharedCall(
+            lambda: time.sleep(0.05), 'test',
+            lambda took: asked.append(took) or 0.0)
+        for _ in range(2):
+            self.shared()
+        self.assertEqual(0.0, asked[0])
+        self.assertGreaterEqual(asked[1], 0.05)
