@@ -5,9 +5,12 @@ A test that fails here says that Ironic has changed: the section, and what
 works around it, may go for that release.
 """
 
+import functools
 from unittest import mock
 
 from ironic.api.controllers.v1 import ramdisk
+from ironic.common import image_service
+from ironic.common import images
 from ironic.common import states
 from ironic.conductor import base_manager
 from ironic.conductor import steps as conductor_steps
@@ -40,6 +43,17 @@ class StepsTestCase(unit_base.DriverTestCase):
             conductor_steps.set_node_deployment_steps(task, skip_missing=True)
             step, = task.node.driver_internal_info['deploy_steps']
         self.assertEqual('deploy', step['step'])
+
+    def test_image_in_a_file_has_no_url(self):
+        with mock.patch.object(
+                image_service.FileImageService, 'validate_href',
+                autospec=True, return_value='/images/debian.raw'):
+            check = functools.partial(images.is_whole_disk_image,
+                                      self.context)
+            source = {'image_source': 'file:///images/debian.raw'}
+            if contracts.is_in(installed.RELEASE, '32'):
+                self.assertRaises(AttributeError, check, source)
+            self.assertTrue(check({**source, 'image_type': 'whole-disk'}))
 
     def test_service_runs_any_method(self):
         with self.acquire() as task:
