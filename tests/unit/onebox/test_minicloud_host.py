@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What minicloud finds out about the machine it is on."""
 
+import ipaddress
+from unittest import mock
+
 import pytest
 
 from onebox.minicloud import kvm
@@ -91,6 +94,31 @@ def test_external_network_is_none_of_this_machines(routes, chosen):
 def test_external_network_has_nowhere_to_be():
     with pytest.raises(system.Error, match='routes to all of 198.18.0.0/15'):
         layer3.free_network([{'dst': '198.0.0.0/8'}])
+
+
+@pytest.mark.parametrize('address, refused', [
+    ('192.0.2.1/24', True), ('192.0.0.1/16', True), ('fd00::1/64', True),
+    ('203.0.113.1/24', False), ('10.1.2.3/24', False)])
+def test_machine_is_not_cut_off_its_own_network(monkeypatch, address,
+                                                refused):
+    routes = {
+        'ip -4': '[{"dst": "default", "gateway": "192.0.2.1", "dev": "eth0"},'
+                 '{"dst": "192.0.2.0/24", "dev": "eth0",'
+                 ' "protocol": "kernel"},'
+                 '{"dst": "10.0.0.0/8", "gateway": "192.0.2.9",'
+                 ' "dev": "eth0", "protocol": "static"},'
+                 '{"dst": "203.0.113.0/24", "dev": "mc0123456789",'
+                 ' "protocol": "kernel"}]',
+        'ip -6': '[{"dst": "fd00::/64", "dev": "eth0",'
+                 ' "protocol": "kernel"}]'}
+    monkeypatch.setattr(network.system, 'run', lambda words: mock.Mock(
+        stdout=routes[' '.join(words[:2])]))
+    parsed = ipaddress.ip_interface(address)
+    if refused:
+        with pytest.raises(system.Error, match='by device eth0, and would'):
+            network._require_unused(parsed, 'mc0123456789')
+    else:
+        network._require_unused(parsed, 'mc0123456789')
 
 
 def test_layer_3_is_refused_beside_routers_of_others(monkeypatch):

@@ -7,6 +7,7 @@ alone.
 """
 
 import ipaddress
+import json
 import re
 
 from onebox.minicloud import api
@@ -162,6 +163,8 @@ def plug_network(cloud, name, address):
                            'as 192.0.2.1/24.' % address)
     client = api.admin(cloud)
     network = find_network(client, name)
+    device = device_name(network['id'])
+    _require_unused(parsed, device)
     ports = _host_ports(client, network)
     if ports:
         port = ports[0]
@@ -174,9 +177,28 @@ def plug_network(cloud, name, address):
             'device_id': settings.HOST,
             'binding:host_id': settings.HOST,
             'fixed_ips': _fixed_ips(client, network, parsed)}})['port']
-    device = device_name(network['id'])
     plug(cloud, port['id'], port['mac_address'], str(parsed), device)
     return device
+
+
+def _require_unused(address, device):
+    """Require that an address cuts this machine off nothing that it reaches.
+
+    :param address: the address as an ``ipaddress`` interface.
+    :param device: name of the device that is to have it.
+    :raises: Error when another device leads to a part of its network.
+    """
+    answer = system.run(['ip', '-%d' % address.version, '-json', 'route',
+                         'show']).stdout
+    for route in json.loads(answer or '[]'):
+        # The kernel makes these for the networks of the machine's addresses.
+        if (route.get('protocol') == 'kernel' and route['dev'] != device
+                and ipaddress.ip_network(route['dst']).overlaps(
+                    address.network)):
+            raise system.Error(
+                'This machine is on network %s by device %s, and would not '
+                'reach it any more with address %s: use a network with '
+                'another subnet.' % (route['dst'], route['dev'], address))
 
 
 def unplug_network(cloud, name):
