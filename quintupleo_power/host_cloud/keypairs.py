@@ -16,14 +16,12 @@ LOG = log.getLogger(__name__)
 @contextlib.contextmanager
 def temporary(compute: service.Service, server: servers.Server,
               public_key: str | None) -> abc.Iterator[str | None]:
-    """Make a key pair, and delete it in the end.
+    """Make a key pair whose name is the context, and delete it in the end.
 
-    Nova takes the name of one of the user's key pairs and keeps a copy
-    with the server: the key pair is needed for that one request. It is
-    named by the server: what a conductor that died has left is replaced.
+    Nova keeps a copy with the server, so it serves one request. It is named
+    by the server: what a conductor that died has left is replaced.
 
     :param public_key: as OpenSSH writes it; None for none.
-    :returns: the key pair's name, as a context.
     :raises: BadRequest if it is not such a key, Forbidden if the user has
         too many, or another HostCloudError.
     """
@@ -33,14 +31,16 @@ def temporary(compute: service.Service, server: servers.Server,
     name = f'quintupleo-{server.id}'
     path = f'/os-keypairs/{name}'
     compute.delete(path)
-    compute.ask('/os-keypairs', {'keypair': {
-        'name': name, 'public_key': public_key}}, 'keypair')
+    try:
+        compute.ask('/os-keypairs', {'keypair': {
+            'name': name, 'public_key': public_key}}, 'keypair')
+    except errors.BadRequest as exc:
+        raise errors.BadRequest(f'{exc} (see meta_data/public_keys)')
     try:
         yield name
     finally:
         try:
             compute.delete(path)
         except errors.HostCloudError as exc:
-            LOG.warning('Key pair %(name)s is left in the host cloud and '
-                        'not needed any more: %(reason)s',
-                        {'name': name, 'reason': exc})
+            LOG.warning('Key pair %(name)s is left in the host cloud: '
+                        '%(reason)s', {'name': name, 'reason': exc})

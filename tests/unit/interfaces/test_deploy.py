@@ -653,8 +653,9 @@ class ConfigDriveTestCase(DeployTestCase):
         self.assertEqual('web.lab.test', self.server.hostname)
 
     def test_key_that_nova_does_not_take(self):
-        self.assert_failed('Keypair data is invalid', drive={
-            'meta_data': {'public_keys': ['rubbish']}})
+        self.assert_failed(
+            'Keypair data is invalid', '(see meta_data/public_keys)',
+            drive={'meta_data': {'public_keys': ['rubbish']}})
         self.assert_sent()
 
     def test_key_that_a_dead_conductor_has_left(self):
