@@ -129,7 +129,9 @@ class GitHubTestCase(unittest.TestCase):
             self.assertRegex(action, r'^actions/[a-z-]+@v[0-9]+$')
 
     def test_history_is_there_and_no_credentials_are(self):
-        checkout, = (step['with'] for step in self.steps()
-                     if step.get('uses', '').startswith('actions/checkout'))
-        self.assertEqual((0, False), (checkout['fetch-depth'],
-                                      checkout['persist-credentials']))
+        found = [step['with'] for step in self.steps()
+                 if step.get('uses', '').startswith('actions/checkout')]
+        self.assertTrue(found)
+        for checkout in found:
+            self.assertEqual((0, False), (checkout['fetch-depth'],
+                                          checkout['persist-credentials']))
