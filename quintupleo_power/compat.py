@@ -50,13 +50,13 @@ NO_DEPLOY = tuple(filter(None, [getattr(noop, 'NoDeploy', None)]))
 def previous_provision_state(task: task_manager.TaskManager) -> str | None:
     """Return the provision state that a task has changed, if it has.
 
-    Ironic keeps it (``TaskManager.process_event``) by no public name.
+    Ironic, up to 39, keeps it privately (``TaskManager.process_event``).
     """
     return getattr(task, '_prev_provision_state', None)
 
 
 def must_stay_on(node: 'objects.Node') -> bool:
-    """Return whether a node must never be powered off, as of Ironic 27.0."""
+    """Return ``disable_power_off`` of a node, which came with Ironic 27.0."""
     return bool(getattr(node, 'disable_power_off', False))
 
 
@@ -133,7 +133,7 @@ def disallowed_clean_steps() -> list[str]:
 
 
 def inspects_by_dhcp() -> bool:
-    """Return whether an agent is to inspect by DHCP, as of Ironic 33.0."""
+    """Return [inspector]force_dhcp, which came with Ironic 33.0."""
     return getattr(CONF.inspector, 'force_dhcp', False)
 
 

@@ -16,10 +16,10 @@ LOG = log.getLogger(__name__)
 @contextlib.contextmanager
 def temporary(compute: service.Service, server: servers.Server,
               public_key: str | None) -> abc.Iterator[str | None]:
-    """Make a key pair whose name is the context, and delete it in the end.
+    """Make a key pair, yield its name, and delete it in the end.
 
-    Nova keeps a copy with the server, so it serves one request. It is named
-    by the server: what a conductor that died has left is replaced.
+    Nova keeps a copy with the server, so it is needed for one request. Its
+    name is by the server: what a conductor that died has left is replaced.
 
     :param public_key: as OpenSSH writes it; None for none.
     :raises: BadRequest if it is not such a key, Forbidden if the user has

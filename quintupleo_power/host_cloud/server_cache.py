@@ -37,8 +37,8 @@ WHOLE_LIST_AGE = 600.0
 # Seconds that the clocks of the host cloud's machines may be apart. A Nova
 # behind uWSGI does not show its time: that of the tokens is taken for it.
 CLOCK_SKEW = 300.0
-# Seconds before a list for those who wait, at least, and before any, at most.
-# What lists cost the host cloud, the actions wait for.
+# Seconds before a poll, at least, and before any shared list, at most. What
+# lists cost the host cloud, its actions wait for.
 POLL_PAUSE, LONGEST_PAUSE = 0.3, 2.0
 
 

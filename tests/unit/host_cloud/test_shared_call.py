@@ -3,7 +3,6 @@
 
 from concurrent import futures
 import threading
-import time
 import unittest
 from unittest import mock
 
@@ -79,22 +78,25 @@ class SharedCallTestCase(unittest.TestCase):
 
     def test_who_asks_in_the_pause_shares_the_next_call(self):
         self.go_on.set()
-        paused = threading.Event()
-        self.shared = shared_call.SharedCall(
-            self.function, 'test',
-            lambda took: took and (paused.wait(60) and 0.0))
+        over = threading.Event()
+
+        def pause(took):
+            if self.calls:
+                over.wait(60)
+            return 0.0
+
+        self.shared = shared_call.SharedCall(self.function, 'test', pause)
         self.assertEqual(1, self.ask(1)[0].result(60))
-        early = self.ask(1)
-        late = self.ask(1)
-        paused.set()
+        early, late = self.ask(1), self.ask(1)
+        over.set()
         self.assertEqual([2, 2], [each.result(60) for each in early + late])
 
     def test_pause_is_by_how_long_the_last_call_took(self):
-        asked = []
-        self.shared = shared_call.SharedCall(
-            lambda: time.sleep(0.05), 'test',
-            lambda took: asked.append(took) or 0.0)
-        for _ in range(2):
-            self.shared()
-        self.assertEqual(0.0, asked[0])
-        self.assertGreaterEqual(asked[1], 0.05)
+        clock = mock.Mock(monotonic=mock.Mock(side_effect=[10.0, 13.0, 0, 0]))
+        self.enterContext(mock.patch.object(shared_call, 'time', clock))
+        shared = shared_call.SharedCall(lambda: None, 'test',
+                                        lambda took: took / 2)
+        shared()
+        shared()
+        self.assertEqual([mock.call(0.0), mock.call(1.5)],
+                         clock.sleep.call_args_list)
