@@ -148,17 +148,18 @@ class Tests:
     def prepared(self, tiers):
         """Have what these tiers need fetched and built beside the first ones.
 
-        A developer's choice of tests has it already.
+        A developer's choice of tests builds what it lacks by itself.
 
         :param tiers: names of the tiers that will run.
         :returns: a context in which they run.
         """
+        needed = preparation.packages(tiers)
+        if system.missing_packages(needed):
+            with self._shown.stage('Debian packages'):
+                system.install_packages(needed, self._logs / 'packages.log')
         if self._arguments:
             yield
             return
-        with self._shown.stage('Debian packages'):
-            system.install_packages(preparation.packages(tiers),
-                                    self._logs / 'packages.log')
         self._preparation = preparation.Preparation(
             tiers, self.state / 'preparation')
         try:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from unittest import mock
 
 import pytest
 import yaml
@@ -128,6 +129,19 @@ def test_cloud_is_installed_before_two_are_made(tests, monkeypatch):
                         lambda lane, word, *words: begun.append(word))
     tests._functional()
     assert begun == [*ironic.PACKAGES, 'install', 'up', 'up']
+
+
+@pytest.mark.parametrize('arguments', [[], ['-k', 'wipe']])
+def test_packages_of_the_tiers_are_installed(tests, monkeypatch, arguments):
+    installed = []
+    monkeypatch.setattr(system, 'missing_packages', lambda names: names)
+    monkeypatch.setattr(system, 'install_packages',
+                        lambda names, log: installed.extend(names))
+    monkeypatch.setattr(testing.preparation, 'Preparation', mock.Mock())
+    tests._arguments = arguments
+    with tests.prepared(['e2e']):
+        assert 'libvirt-daemon-system' in installed
+        assert bool(tests._preparation) is not bool(arguments)
 
 
 def test_default_run_leaves_out_what_only_a_full_one_has(tests):
