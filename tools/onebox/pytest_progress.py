@@ -42,6 +42,7 @@ class _Reporter:
         self._file = config.getoption('--run-times')
         self._known = _read(self._file)
         self._took = {}
+        self._not_set_up = set()
         self._ids = []
         self._done = 0
         self._begun = self._shown = time.monotonic()
@@ -78,6 +79,8 @@ class _Reporter:
             self._print(f'{report.nodeid}, {progress.elapsed(took)}')
 
     def _fail(self, report):
+        if report.when == 'setup':
+            self._not_set_up.add(report.nodeid)
         self._out.ensure_newline()
         self._out.write_sep('_', f'{report.nodeid} failed in its '
                                  f'{report.when}', red=True)
@@ -115,6 +118,9 @@ class _Reporter:
             self._out.rewrite('', erase=True)
         self._config.option.tbstyle = 'no'
         if self._file:
+            # One that was not set up may take its time once it is.
+            for nodeid in self._not_set_up:
+                self._took.pop(nodeid, None)
             self._file.write_text(json.dumps({**self._known, **self._took}))
 
 
