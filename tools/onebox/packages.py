@@ -5,4 +5,3 @@
 REQUIREMENTS = ('build==1.6.*', 'docker==7.*', 'kolla==23.*', 'pytest==9.*',
                 'setuptools==80.*', 'twine==7.*', 'uv==0.13.*',
                 'vermin==1.9.*')
-PACKAGES = ('git', 'python3-venv')

@@ -23,14 +23,18 @@ def packages(tiers):
 
     :param tiers: names of tiers.
     """
+    # One of the unit tests makes a ramdisk with cpio.
     names = ['python3-venv', 'git', 'cpio']
     if 'lint' in tiers:
         names.append('shellcheck')
     if 'functional' in tiers:
+        # Ironic makes ISOs here, too.
         names += [*services.packages('fake'), *ironic.PACKAGES]
     if set(tiers) & set(LIBVIRT_TIERS):
         names += [*services.packages('libvirt', volumes=True),
                   *ironic.PACKAGES]
+    if 'images' in tiers:
+        names += ['qemu-system-x86', 'ovmf']
     if 'tempest' in tiers:
         names += tempest.PACKAGES
     if debian.TIER in tiers:

@@ -153,10 +153,9 @@ class Tests:
         :param tiers: names of the tiers that will run.
         :returns: a context in which they run.
         """
-        needed = preparation.packages(tiers)
-        if system.missing_packages(needed):
-            with self._shown.stage('Debian packages'):
-                system.install_packages(needed, self._logs / 'packages.log')
+        with self._shown.stage('Debian packages'):
+            system.install_packages(preparation.packages(tiers),
+                                    self._logs / 'packages.log')
         if self._arguments:
             yield
             return
@@ -205,15 +204,12 @@ class Tests:
                                % ' '.join(self._arguments))
 
     def _unit(self):
-        """Run the unit tests, one of which makes a ramdisk."""
-        system.install_packages(['cpio'], self._logs / 'packages.log')
+        """Run the unit tests."""
         _each(functools.partial(self._pytest, self._lane, 'unit', release)
               for release in self._prepared())
 
     def _functional(self):
         """Run the functional tests, two halves at once: they mostly wait."""
-        # Ironic makes ISOs here, too.
-        system.install_packages(ironic.PACKAGES, self._logs / 'packages.log')
         chosen = self._prepared()
 
         def run(part, lane):
@@ -397,8 +393,6 @@ class Tests:
         if constraints:
             texts.append(constraints.read_text())
         path = self._cache / 'tests' / f'{name}-{system.digest(*texts)}'
-        system.install_packages(['python3-venv', 'git'],
-                                self._logs / 'packages.log')
         system.make_venv(path, requirements,
                          self._logs / f'python-{name}.log', constraints,
                          ironic.PYTHON)
@@ -440,8 +434,6 @@ class Tests:
                                      undoes=words[0] == 'down') == 0, title)
 
     def _build_images(self):
-        system.install_packages(['qemu-system-x86', 'ovmf'],
-                                self._logs / 'packages.log')
         built = images.Images(self._cache, self._logs)
         for title in ('iPXE rescue image', 'iPXE network-first image',
                       'agent ramdisk'):
@@ -450,8 +442,6 @@ class Tests:
     def _packages(self):
         """Test what is built of this checkout."""
         with self._shown.stage('packages: environment'):
-            system.install_packages(packages.PACKAGES,
-                                    self._logs / 'packages.log')
             venv = self._venv('packages', packages.REQUIREMENTS)
         if not self._is_wanted('packages', releases.NEWEST):
             return
@@ -471,8 +461,6 @@ class Tests:
     def _tempest(self):
         """Have Tempest deploy a node."""
         with self._shown.stage('tempest: environment'):
-            system.install_packages(tempest.PACKAGES,
-                                    self._logs / 'packages.log')
             venv = self._venv('tempest', tempest.REQUIREMENTS)
             ironic.install_checkout(venv, self._logs / 'python-tempest.log')
         with quickstart.for_tests(self._shown, self.state) as lab:
@@ -493,7 +481,6 @@ class Tests:
     def _debian(self):
         """Run quickstart and the default tests on another Debian."""
         log = self._logs / 'packages.log'
-        system.install_packages(debian.PACKAGES, log)
         tree = self.state / debian.TIER
         cache = system.make_dir(self._cache / debian.TIER)
         commands = ([('tools/run-tests', '--', *self._arguments)]
@@ -514,8 +501,6 @@ class Tests:
     def _lint(self):
         with self._shown.stage('lint: environment'):
             venv = self._venv('lint', LINTERS)
-            system.install_packages(['shellcheck', 'git'],
-                                    self._logs / 'packages.log')
         listed = system.run(
             ['git', '-c', f'safe.directory={REPOSITORY}', '-C', REPOSITORY,
              'ls-files']).stdout.split()

@@ -12,7 +12,6 @@ from unittest import mock
 import pytest
 import yaml
 
-from onebox import ironic
 from onebox import progress
 from onebox import releases
 from onebox import reports
@@ -120,21 +119,18 @@ def test_cloud_is_installed_before_two_are_made(tests, monkeypatch):
     def namespace(name):
         yield ()
 
-    monkeypatch.setattr(system, 'install_packages',
-                        lambda names, log: begun.extend(names))
     monkeypatch.setattr(tests, '_prepared', lambda: [])
     monkeypatch.setattr(tests, '_cloud', cloud)
     monkeypatch.setattr(testing, 'namespace', namespace)
     monkeypatch.setattr(tests, '_minicloud',
                         lambda lane, word, *words: begun.append(word))
     tests._functional()
-    assert begun == [*ironic.PACKAGES, 'install', 'up', 'up']
+    assert begun == ['install', 'up', 'up']
 
 
 @pytest.mark.parametrize('arguments', [[], ['-k', 'wipe']])
 def test_packages_of_the_tiers_are_installed(tests, monkeypatch, arguments):
     installed = []
-    monkeypatch.setattr(system, 'missing_packages', lambda names: names)
     monkeypatch.setattr(system, 'install_packages',
                         lambda names, log: installed.extend(names))
     monkeypatch.setattr(testing.preparation, 'Preparation', mock.Mock())
