@@ -388,9 +388,9 @@ def test_request_of_long_ago_is_named(cluster, machines):
     assert 'is ACTIVE' in history
 
 
+@pytest.mark.full
 @pytest.mark.parametrize('name,word', [
-    pytest.param('hard reboot', HARD, marks=pytest.mark.full),
-    ('unrescue, stop', UNRESCUE)])
+    ('hard reboot', HARD), ('unrescue, stop', UNRESCUE)])
 def test_request_is_finished_by_the_same_conductor(cluster, machines, name,
                                                    word):
     machine, = machines()
@@ -425,9 +425,9 @@ def test_conductor_that_finishes_dies_too(cluster, machines):
     _assert_finished(cluster, {name: machine})
 
 
-@pytest.mark.parametrize('held', [
-    pytest.param(REQUEST, marks=pytest.mark.full), ANSWER],
-    ids=lambda held: held.name)
+@pytest.mark.full
+@pytest.mark.parametrize('held', [REQUEST, ANSWER],
+                         ids=lambda held: held.name)
 def test_boot_device(cluster, machines, held):
     machine, = machines()
     cluster.reach(machine.node, [DISK])
@@ -462,9 +462,9 @@ def test_look_of_power_sync(cluster, machines):
     machine.assert_ended(ON, 'ACTIVE')
 
 
-@pytest.mark.parametrize('held', [
-    pytest.param(REQUEST, marks=pytest.mark.full), ANSWER],
-    ids=lambda held: held.name)
+@pytest.mark.full
+@pytest.mark.parametrize('held', [REQUEST, ANSWER],
+                         ids=lambda held: held.name)
 def test_power_sync_that_restores_a_state(cluster, machines, held):
     machine, = machines()
     point = relay.Point(held, machine.server, START)
@@ -478,6 +478,7 @@ def test_power_sync_that_restores_a_state(cluster, machines, held):
     machine.assert_ended(ON, 'ACTIVE', 'stop', 'start')
 
 
+@pytest.mark.full
 def test_verification(cluster):
     machine = Machine(cluster, None, cluster.server())
     cluster.pair.wait_started()

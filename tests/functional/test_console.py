@@ -126,8 +126,8 @@ def quick(deployment):
 
 # The ramdisk is not there: a cleaning fails before the machine boots it. One
 # that is on is switched off then, one that is off is left alone.
-@pytest.mark.parametrize('power', [
-    ON, pytest.param(OFF, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize('power', [ON, OFF])
 def test_console_log_of_a_failed_cleaning_is_kept_once(quick, power):
     machine = Machine(quick)
     machine.power(power)

@@ -153,6 +153,7 @@ def test_unrescued(machine):
                  health='Warning')
 
 
+@pytest.mark.full
 def test_rescued(machine):
     machine.reboot()
     machine.compute.rescue_server(machine.server.id)

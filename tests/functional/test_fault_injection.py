@@ -96,6 +96,7 @@ def test_power_fails_as_often_as_it_says(machine):
     machine.assert_off('stop')
 
 
+@pytest.mark.full
 def test_power_hangs(machine):
     machine.create('power-hangs', seconds=3)
     begun = time.monotonic()
@@ -126,6 +127,7 @@ def pass_the_time_of_a_late_request():
     time.sleep(12)
 
 
+@pytest.mark.full
 def test_power_is_late(machine):
     machine.create('power-late', seconds=5)
     node = machine.power(OFF)
@@ -165,6 +167,7 @@ def test_late_power_request_outlives_a_restart(permitted, machine):
     machine.assert_off('stop')
 
 
+@pytest.mark.full
 def test_power_state_lies(machine):
     machine.create('power-state-lies')
     # Ironic finds the node off and asks for nothing.
@@ -181,6 +184,7 @@ def test_reboot_stays_off(machine, target):
     assert (machine.status, machine.actions) == ('SHUTOFF', ['stop'])
 
 
+@pytest.mark.full
 def test_boot_device_is_ignored(machine):
     machine.create('boot-device-ignored')
     machine.boot_from('pxe')
@@ -189,6 +193,7 @@ def test_boot_device_is_ignored(machine):
     assert machine.status == 'RESCUE'
 
 
+@pytest.mark.full
 def test_boot_device_is_lost_after_one_boot(machine):
     machine.create('boot-device-lost')
     machine.boot_from('pxe', persistent=True)
@@ -198,6 +203,7 @@ def test_boot_device_is_lost_after_one_boot(machine):
         'ACTIVE', ['rescue', 'unrescue'])
 
 
+@pytest.mark.full
 def test_virtual_media_are_lost(machine, agent):
     machine.deployment.api.update_node(
         machine.node, boot_interface='quintupleo-virtual-media')
@@ -229,6 +235,7 @@ def test_console_is_away(machine):
     assert machine.ask('GET', 'states/console')['console_info']
 
 
+@pytest.mark.full
 def test_nmi_is_ignored(machine):
     machine.create('nmi-ignored')
     machine.deployment.api.inject_nmi_to_node(machine.node)
@@ -237,6 +244,7 @@ def test_nmi_is_ignored(machine):
     assert 'trigger_crash_dump' in machine.actions
 
 
+@pytest.mark.full
 def test_same_seed_has_the_same_faults(machine):
     def outcomes():
         machine.create('power-fails', probability=0.5, seed=7)
@@ -350,6 +358,7 @@ def test_nothing_of_it_is_reached_without_the_option(machine):
         assert found['inspect'].result
 
 
+@pytest.mark.full
 def test_power_sync_brings_a_machine_where_it_was_to_be(deployment):
     with deployment.options(*OPTIONS,
                             f'sync_power_state_interval = {INTERVAL}'):

@@ -64,6 +64,7 @@ def test_step_there_and_back(machine):
     machine.assert_off('rebuild', 'stop', 'rebuild')
 
 
+@pytest.mark.full
 def test_step_out_of_a_rescue(machine):
     compute = machine.compute
     # By position: its name depends on the release of openstacksdk.
@@ -108,6 +109,7 @@ def test_request_that_would_cost_a_disk_is_refused(machine):
     assert machine.deployment.actions(machine.server) == []
 
 
+@pytest.mark.full
 def test_deployments_by_rebuild_there_and_back(deployment, new_machine,
                                                image):
     machine, path = new_machine(), image()

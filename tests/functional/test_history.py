@@ -19,7 +19,7 @@ from tests.functional import history
 from tests.functional import web
 
 MACHINES = 3
-MINUTES = 1
+MINUTES = 0.5
 MAC = '52:54:00:00:19:%02x'
 
 

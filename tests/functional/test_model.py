@@ -17,7 +17,7 @@ from tests.functional import model_run
 @pytest.mark.newest
 def test_node_ends_where_the_model_says(deployment, pytestconfig):
     arguments = ['--clouds-yaml', str(deployment.clouds_yaml),
-                 '--steps', os.environ.get('QUINTUPLEO_MODEL_STEPS', '200'),
+                 '--steps', os.environ.get('QUINTUPLEO_MODEL_STEPS', '100'),
                  '--hours', os.environ.get('QUINTUPLEO_MODEL_HOURS', '0')]
     if os.environ.get('QUINTUPLEO_MODEL_SHRINK'):
         arguments.append('--shrink')

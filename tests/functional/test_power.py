@@ -71,7 +71,14 @@ SEQUENCES = {
 }
 
 
-@pytest.mark.parametrize('name', SEQUENCES)
+# A cell of the table each (test_table.py).
+CELLS = ('off', 'soft off', 'reboot', 'soft reboot',
+         'PXE from a running disk system', 'PXE from off', 'disk after PXE')
+
+
+@pytest.mark.parametrize('name', [
+    pytest.param(name, marks=[pytest.mark.full] if name in CELLS else [])
+    for name in SEQUENCES])
 def test_sequence_ends_where_asked_in_the_fewest_actions(machine, name):
     steps, status, actions = SEQUENCES[name]
     assert _go(*machine, steps) == (status, actions)

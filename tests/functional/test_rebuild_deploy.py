@@ -214,7 +214,8 @@ def test_disk_of_an_instance_that_overrides_the_interface_is_wiped(
 
 
 @pytest.mark.parametrize('interface, step', [
-    ('deploy', 'write_poetry'), ('power', 'set_power_state')])
+    ('deploy', 'write_poetry'),
+    pytest.param('power', 'set_power_state', marks=pytest.mark.full)])
 def test_deploy_step_that_cannot_be_run_fails_the_deployment(
         deployment, new_machine, image, interface, step):
     machine = new_machine()
@@ -231,7 +232,8 @@ def test_deploy_step_that_cannot_be_run_fails_the_deployment(
 
 
 @pytest.mark.parametrize('interface, step, arguments', [
-    ('power', 'set_power_state', {'power_state': 'power off'}),
+    pytest.param('power', 'set_power_state', {'power_state': 'power off'},
+                 marks=pytest.mark.full),
     ('deploy', 'tear_down', {})])
 def test_service_step_that_is_none_is_not_called(
         deployment, new_machine, image, interface, step, arguments):

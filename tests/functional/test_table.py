@@ -307,6 +307,7 @@ def test_refused_when_deleted(conductor, host_cloud):
         assert machine.server in reason
 
 
+@pytest.mark.full
 def test_refused_when_soft_deleted(deployment, conductor, host_cloud,
                                    tmp_path):
     machine = Machine(conductor, host_cloud)

@@ -84,8 +84,9 @@ ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_inspect.py',
              'test_power.py', 'test_wipe.py')
 # Functional tests that are run beside the others, in a network namespace with
 # a cloud of its own: half of the time, and nothing that fetches anything.
-SECOND_HALF = ('test_environments.py', 'test_faults.py', 'test_model.py',
-               'test_power.py', 'test_table.py')
+SECOND_HALF = ('test_check.py', 'test_conductors.py',
+               'test_fault_injection.py', 'test_faults.py', 'test_power.py',
+               'test_secrets.py', 'test_table.py')
 MOST_FAILURES = 10
 # pytest's exit code when no test was chosen.
 NO_TESTS = 5
