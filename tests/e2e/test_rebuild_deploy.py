@@ -74,12 +74,13 @@ def no_agent_ever_ran(lab, stage, name):
 
 LIFE = (cleaning_makes_it_available, deployment_makes_it_active,
         *test_wipe.DISK_STEPS,
-        next_instance_meets_nothing_of_the_last_one,
         undeployed_node_is_available, no_agent_ever_ran)
 # Others reboot and go to PXE in a default run.
 LONG_LIFE = (*LIFE[:2], test_deployment.it_reboots_from_its_disk,
              test_deployment.pxe_reaches_the_network_and_disk_comes_back,
-             *LIFE[2:])
+             *test_wipe.DISK_STEPS,
+             next_instance_meets_nothing_of_the_last_one,
+             undeployed_node_is_available, no_agent_ever_ran)
 LIVES = {'rebuild-bios': LONG_LIFE, 'rebuild-uefi': LIFE}
 
 

@@ -12,7 +12,7 @@ OVERRIDE = REPOSITORY / 'containers' / 'kolla' / 'template-overrides.j2'
 BIN = pathlib.Path(sys.executable).parent
 PACKAGE = 'quintupleo-power'
 # One with each kind of packages.
-BASES = ('debian', 'rocky')
+BASES = ('debian', pytest.param('rocky', marks=pytest.mark.full))
 
 
 def _render(folder, base, *arguments):

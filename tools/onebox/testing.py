@@ -452,7 +452,7 @@ class Tests:
             code = self._call(
                 [*self._pytest_command(venv, report.stem, 'packages'),
                  REPOSITORY / 'tests' / 'packages', '--junit-xml', report,
-                 *self._arguments])
+                 '-m', self._marks(releases.NEWEST), *self._arguments])
             if report.exists():
                 self.outcomes.append(reports.Outcome.read(
                     'packages', releases.NEWEST, '', report))
