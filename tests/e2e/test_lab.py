@@ -159,8 +159,9 @@ def _deploy(lab, name):
 
 def _is_in(lab, name, wanted):
     """Whether a node is in a state; that it fails ends the test."""
-    state = lab.states()[f'{NAME}-{name}']
-    assert 'failed' not in state, f'{name} is {state}'
+    node = lab.ironic.get_node(f'{NAME}-{name}')
+    state = node.provision_state
+    assert 'failed' not in state, f'{name} is {state}: {node.last_error}'
     return state == wanted
 
 

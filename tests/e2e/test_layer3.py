@@ -26,7 +26,6 @@ from onebox import processes
 from onebox import progress
 from onebox import system
 from onebox import testing
-from tests.e2e import users_daemons
 
 pytestmark = pytest.mark.full
 # What conftest.py goes by: two clouds cannot be up at a time.
@@ -102,12 +101,11 @@ class Guest:
 
 
 @pytest.fixture(scope='module')
-def cloud(tmp_path_factory):
+def cloud(users_own):
     """Bring the cloud up, and down again at the end."""
     shown = progress.Progress('layer 3')
     made = settings.Settings()
-    with (users_daemons.kept(tmp_path_factory.mktemp('user')),
-          minicloud.lock(made)):
+    with minicloud.lock(made):
         made = settings.Settings()
         if made.exists():
             # A run was interrupted here: none of it is to be met again.
