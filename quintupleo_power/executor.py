@@ -161,6 +161,14 @@ class _Execution:
             self._sent.pop()
             self._require_another_state(server, exc)
             raise
+        except errors.ActionFailed as exc:
+            # Nova gives the guest its serial port of before the rescue, which
+            # another may have by now; out of ERROR it gets a new one.
+            if action is transitions.Action.UNRESCUE and (
+                    transitions.situation(self._host.servers.get(
+                        server.id).state) is transitions.Situation.ERROR):
+                raise errors.Conflict(str(exc))
+            raise
         except errors.BadRequest as exc:
             # An image that it names may have been replaced since.
             self._host.rescue_images.clear()

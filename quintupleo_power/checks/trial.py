@@ -25,8 +25,7 @@ from quintupleo_power import transitions
 SERVER, POWER = 'trial machine', 'power'
 
 # A network of the environment's own has no port security, and a NIC on it a
-# MAC address of our choice: what the file leaves out is just what is to be
-# tried.
+# MAC address of our choice, which is what is to be tried.
 _FILE = '''
 networks: {{check: {{subnets: [{{cidr: 192.0.2.0/24, gateway: false}}]}}}}
 roles:

@@ -169,10 +169,9 @@ def _sha512(wanted):
 def upload(connection, name, wanted):
     """Create an image of a :class:`Content`, and return its UUID."""
     image = connection.image
-    # By two plain requests: openstacksdk's create_image would add
-    # properties of its own and look for other images of that content.
-    # No retries, which openstacksdk makes before release 4: a second upload
-    # would begin where the first one stopped.
+    # By two plain requests: openstacksdk's create_image would add properties
+    # of its own and look for other images of that content. Its retries, before
+    # release 4, would begin where the first upload stopped.
     created = image.post('/images', connect_retries=0, json={
         'name': name, 'disk_format': wanted.disk_format,
         'container_format': 'bare', 'visibility': 'private',

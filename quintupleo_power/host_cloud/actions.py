@@ -105,9 +105,8 @@ class Actions:
     EVENT_LAG = 5.0
     # A request whose connection was cut may still be on its way.
     ARRIVAL_LAG = 3.0
-    # Actions that are sent to the host cloud at the same time. Nova answers
-    # in turn: with more of them each poll would come after all of these, and
-    # the last ones might not be answered in time.
+    # Actions that are sent at the same time. Nova answers in turn: with more
+    # of them polls come late, and the last ones may not be answered in time.
     AT_ONCE = 10
 
     def __init__(self, compute: service.Service,

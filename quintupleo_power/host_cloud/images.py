@@ -31,8 +31,7 @@ _AARCH64 = 'aarch64'
 _SAME_ARCHITECTURE = {'amd64': 'x86_64'}
 
 # What a machine without an operating system is made from. Nova grows it to
-# the flavor's disk. Zeros rather than a format of their own: every
-# hypervisor's backend takes raw.
+# the flavor's disk. Raw zeros are what every hypervisor's backend takes.
 EMPTY_SIZE = 1024 * 1024
 _EMPTY_SHA512 = hashlib.sha512(bytes(EMPTY_SIZE)).hexdigest()
 

@@ -31,8 +31,7 @@ class Service:
     ATTEMPTS = 3
     PAUSE = 0.3
     # Reads are not made again if that takes so many seconds, or the cloud was
-    # away a moment ago: many nodes would otherwise wait for it one after the
-    # other.
+    # away a moment ago: many nodes would wait for it one after the other.
     SLOW = 5.0
     AWAY = 10.0
 

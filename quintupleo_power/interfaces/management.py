@@ -123,7 +123,6 @@ class QuintupleoManagement(disk_steps.DiskSteps, attached_iso.VirtualMedia,
         :raises: UnsupportedDriverExtension if the server boots BIOS, or the
             host cloud does not tell.
         """
-        # Power sync asks right after the power state, whose reading serves.
         with server_access.use(task.node, cached=True) as (host, server):
             state = host.capabilities.secure_boot(server)
         if state is None:

@@ -90,8 +90,7 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
     def set_power_state(self, task, power_state, timeout=None):
         """Set the power state of the task's node, the wished device with it.
 
-        :param power_state: any power state of :mod:`ironic.common.states`
-            that :meth:`get_supported_power_states` lists.
+        :param power_state: one that :meth:`get_supported_power_states` lists.
         :param timeout: seconds that it may take; None for
             [quintupleo]action_timeout.
         """
@@ -107,8 +106,7 @@ class QuintupleoPower(server_interface.ServerInterface, base.PowerInterface):
     def reboot(self, task, timeout=None):
         """Reboot the task's node hard, or power it on if it is off.
 
-        :param timeout: seconds that it may take; None for
-            [quintupleo]action_timeout.
+        :param timeout: see :meth:`set_power_state`.
         """
         self.set_power_state(task, states.REBOOT, timeout)
 

@@ -20,6 +20,8 @@ OWN_CLOUD = True
 
 MACHINE = machine_lives.machine('serial-uefi', 'uefi')
 OF_NOVA = machine_lives.machine('serial-nova', 'uefi')
+PAIR = (machine_lives.machine('port-of-first', 'bios'),
+        machine_lives.machine('port-of-second', 'bios'))
 
 
 @pytest.fixture
@@ -110,3 +112,21 @@ def test_nova_console_is_typed_into_and_read(public_cloud, nova):
     nova.delete_server(server)
     with pytest.raises(ConnectionRefusedError):
         console_clients.Serial(address)
+
+
+def test_machine_leaves_a_rescue_while_another_has_its_port(public_cloud):
+    first, second = (machine.name for machine in PAIR)
+    machine_lives.make_servers(public_cloud, PAIR, (first, second))
+    nodes, host_cloud = public_cloud.nodes, public_cloud.host_cloud
+    nodes.set_power_state(first, 'power on', 'power on')
+    nodes.set_boot_device(first, 'pxe', False)
+    nodes.set_power_state(first, 'rebooting', 'power on')
+    # The first free port is the one that the other had before its rescue.
+    nodes.set_power_state(second, 'power on', 'power on')
+    nodes.set_power_state(first, 'power off', 'power off')
+    assert [(action, message) for _, action, message
+            in host_cloud.actions(first)][-2:] == [
+        ('unrescue', 'Error'), ('stop', '')]
+    nodes.set_power_state(first, 'power on', 'power on')
+    assert host_cloud.connection.compute.find_server(
+        first, ignore_missing=False).status == 'ACTIVE'

@@ -383,6 +383,27 @@ class TroubleTestCase(PowerTestCase):
         self.assert_sent('unrescue', 'stop')
         self.assert_server_is('stopped', SHUTDOWN)
 
+    def test_unrescue_that_ends_in_error_is_finished_from_there(self):
+        for target, actions, ends_in in (
+                (states.POWER_OFF, ('unrescue', 'stop'), 'stopped'),
+                (states.REBOOT, ('unrescue', 'hard reboot'), 'active')):
+            with self.subTest(target):
+                self.set_server('rescued', RUNNING)
+                self.host_cloud.forget_requests()
+                self.host_cloud.fail_action(
+                    'unrescue', 'Address already in use', vm_state='error',
+                    power_state=SHUTDOWN)
+                self.set_power(target)
+                self.assert_sent(*actions)
+                self.assertEqual(ends_in, self.server.vm_state)
+
+    def test_unrescue_that_leaves_the_server_in_rescue_is_told_of(self):
+        self.set_server('rescued', RUNNING)
+        self.host_cloud.fail_action('unrescue', 'No route to host')
+        self.assert_says(self.refused(self.set_power, states.POWER_OFF),
+                         self.node.uuid, 'No route to host')
+        self.assert_sent('unrescue')
+
     def test_power_on_that_stumbles_after_unrescue_still_boots_pxe(self):
         self.set_server('rescued', SHUTDOWN)
         self.wish(boot_devices.PXE)
