@@ -162,8 +162,8 @@ class _Execution:
             self._require_another_state(server, exc)
             raise
         except errors.ActionFailed as exc:
-            # Nova gives the guest its serial port of before the rescue, which
-            # another may have by now; out of ERROR it gets a new one.
+            # Nova starts the guest with its serial port of before the rescue,
+            # which another may have by now (nova.virt.libvirt.driver).
             if action is transitions.Action.UNRESCUE and (
                     transitions.situation(self._host.servers.get(
                         server.id).state) is transitions.Situation.ERROR):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A serial console at a port of the conductor, typed into and read.
+"""Serial consoles, typed into and read, and the ports of their guests.
 
 The cloud is one with serial consoles, which others have not: in rescue, the
 console log of a server would be missing.

@@ -71,7 +71,7 @@ SEQUENCES = {
 }
 
 
-# A cell of the table each (test_table.py).
+# Cells of the table, each of which test_table.py has as well.
 CELLS = ('off', 'soft off', 'reboot', 'soft reboot',
          'PXE from a running disk system', 'PXE from off', 'disk after PXE')
 

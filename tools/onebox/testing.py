@@ -84,6 +84,8 @@ ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_inspect.py',
              'test_power.py', 'test_wipe.py')
 # Functional tests that are run beside the others, in a network namespace with
 # a cloud of its own: half of the time, and nothing that fetches anything.
+# All faults of a full run take as long as what is long in the first half: the
+# model, histories and environments.
 SECOND_HALF = ('test_check.py', 'test_conductors.py',
                'test_fault_injection.py', 'test_faults.py', 'test_power.py',
                'test_secrets.py', 'test_table.py')
