@@ -147,8 +147,7 @@ def _keep(node, activity):
         return False
     _held.drop(node.uuid)
     LOG.info('The console log of node %(node)s is kept with the logs of its '
-             'failed %(activity)s',
-             {'node': node.uuid, 'activity': activity})
+             'failed %(activity)s', {'node': node.uuid, 'activity': activity})
     return True
 
 
@@ -160,10 +159,7 @@ def _read(node):
 
 
 def _archive(text):
-    """Return a log in the form that Ironic's ramdisk sends its own in.
-
-    That is a tar archive, compressed by gzip and encoded in base64.
-    """
+    """Return a log as Ironic's ramdisk sends its own: tar, gzip, base64."""
     content = text.encode(errors='backslashreplace')
     member = tarfile.TarInfo('console.log')
     member.size = len(content)

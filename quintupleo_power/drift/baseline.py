@@ -41,8 +41,7 @@ _MAX_AGE = 86400.0
 # The sentence that this conductor has reported last, by node.
 _reported = cache.Cache(_MAX_AGE)
 
-# Nova's record of actions, which does not change any more, by launch of a
-# server.
+# Nova's record of actions, which stays as it is, by launch of a server.
 _actions = cache.Cache(_MAX_AGE)
 
 

@@ -54,7 +54,7 @@ def get(credentials: connection.Credentials) -> 'HostCloud':
     """
     # Not with the lock: a remote profile of clouds.yaml is fetched.
     host = (_clouds.get(credentials)
-            or HostCloud(*connection.connect(credentials)))
+            or HostCloud(*connection.connect(credentials), credentials))
     with _making:
         host = _clouds.get(credentials) or host
         _clouds.put(credentials, host)
@@ -168,9 +168,11 @@ class HostCloud:
     """One project of a host cloud, by what it holds."""
 
     def __init__(self, compute: service.Service, image: service.Service,
-                 volume: service.Service, network: service.Service):
-        """Use the services of a cloud."""
+                 volume: service.Service, network: service.Service,
+                 credentials: connection.Credentials | None = None):
+        """Use the services of a cloud, which these credentials enter."""
         self.made_at = time.monotonic()
+        self.credentials = credentials or connection.Credentials()
         self.compute = compute
         self.image = image
         self.network = network

@@ -2,6 +2,7 @@
 """Connections to host clouds: credentials in, REST services out."""
 
 import dataclasses
+import functools
 import time
 import typing
 
@@ -50,7 +51,7 @@ class Credentials:
         default=None, repr=False)
     region_name: str | None = None
 
-    @property
+    @functools.cached_property
     def of_cloud(self) -> 'Credentials':
         """Return them as for all nodes of the cloud, without a secret."""
         return dataclasses.replace(self, application_credential_id=None,

@@ -328,11 +328,7 @@ def _replace(port, old, new=None, value=None):
 
 
 def _made(task, kinds):
-    """List the ports that a node's cards are on networks with.
-
-    :returns: list of (Ironic's port, key in its internal_info, UUID in the
-        host cloud).
-    """
+    """List the ports made for a node's cards: (Ironic's, its key, UUID)."""
     return [(port, key, port.internal_info[key])
             for port in task.ports for key in map(_key, kinds)
             if port.internal_info.get(key)]

@@ -70,21 +70,26 @@ def parse(node: 'objects.Node') -> DriverInfo:
     :raises: InvalidParameterValue if a value is wrong or keys contradict
         each other.
     """
-    server = _text(node, 'quintupleo_server')
-    if server is None:
-        raise exception.MissingParameterValue(
-            f'Node {node.uuid} lacks driver_info/quintupleo_server: set it '
-            'to the UUID of the Nova server that plays this node')
     credentials = connection.Credentials(
         **{field.name: _text(node, f'quintupleo_{field.name}')
            for field in dataclasses.fields(connection.Credentials)})
     _check_credentials(node, credentials)
     return DriverInfo(
         node_uuid=node.uuid,
-        server=identifiers.reference(server),
+        server=server(node),
         credentials=credentials,
         rescue_image=_reference(node, 'quintupleo_rescue_image'),
         empty_image=_reference(node, 'quintupleo_empty_image'))
+
+
+def server(node: 'objects.Node') -> str:
+    """Return the UUID or name of a node's server; raise as :func:`parse`."""
+    reference = _reference(node, 'quintupleo_server')
+    if reference is None:
+        raise exception.MissingParameterValue(
+            f'Node {node.uuid} lacks driver_info/quintupleo_server: set it '
+            'to the UUID of the Nova server that plays this node')
+    return reference
 
 
 def console_type(node: 'objects.Node') -> str:

@@ -53,7 +53,7 @@ def get(node: objects.Node, host: cloud.HostCloud,
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
     try:
-        server = host.servers.get(driver_info.parse(node).server)
+        server = host.servers.get(driver_info.server(node))
     except (errors.NotFound, errors.NotUnique) as exc:
         raise type(exc)(f'{exc} (see driver_info/quintupleo_server)')
     _require_metadata(node, server)
@@ -71,12 +71,12 @@ def get_read_only(node: objects.Node, host: cloud.HostCloud,
     :param cached: whether it may be as of a few seconds ago.
     :raises: Refused if the node may not use it, or a HostCloudError.
     """
-    info = driver_info.parse(node)
-    with cloud.limit_readers(info.credentials,
+    reference = driver_info.server(node)
+    with cloud.limit_readers(host.credentials,
                              CONF.conductor.sync_power_state_workers):
         server = (host.servers.get_cached(
-            info.server, CONF.quintupleo.server_list_max_age)
-            if cached else host.servers.get(info.server))
+            reference, CONF.quintupleo.server_list_max_age)
+            if cached else host.servers.get(reference))
     _require_metadata(node, server)
     return server
 
