@@ -172,6 +172,7 @@ class HostCloud:
                  credentials: connection.Credentials | None = None):
         """Use the services of a cloud, which these credentials enter."""
         self.made_at = time.monotonic()
+        # Commands and checks give none: they do not limit their readers.
         self.credentials = credentials or connection.Credentials()
         self.compute = compute
         self.image = image

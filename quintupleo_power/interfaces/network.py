@@ -328,7 +328,7 @@ def _replace(port, old, new=None, value=None):
 
 
 def _made(task, kinds):
-    """List the ports made for a node's cards: (Ironic's, its key, UUID)."""
+    """Return (Ironic port, internal_info key, Neutron UUID) of ports made."""
     return [(port, key, port.internal_info[key])
             for port in task.ports for key in map(_key, kinds)
             if port.internal_info.get(key)]
