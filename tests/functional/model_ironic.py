@@ -45,6 +45,9 @@ class Conductor(base.DbTestCase):
 
     def setUp(self):
         """Make the database and configure the driver."""
+        # oslo.db replaces a connection after an hour, and a database in
+        # memory goes with it.
+        CONF.set_default('connection_recycle_time', -1, group='database')
         super().setUp()
         self.config(enabled_hardware_types=['quintupleo'],
                     enabled_power_interfaces=['quintupleo'],
