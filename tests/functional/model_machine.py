@@ -79,6 +79,7 @@ class Sequence(stateful.RuleBasedStateMachine):
         self.under_way = False
         self.failures = 0
         self.interrupted = None
+        self.acted = False
         self.drifted = False
         self.server = self.cloud.create()
         self.node = self.ironic.enroll(self.server)
@@ -333,6 +334,9 @@ class Sequence(stateful.RuleBasedStateMachine):
         # The next one counts anew.
         self.failures = 0
         self.under_way = True
+        # A request that is refused leaves the one before as it is.
+        self.acted = self._driver_acted() or bool(
+            self.interrupted and self.acted)
         self.interrupted = self.ironic.interrupted(self.node)
         self._result(f'killed, {self.interrupted or "nothing"} is left')
         self.worlds.counts['killed'] += 1
@@ -362,9 +366,11 @@ class Sequence(stateful.RuleBasedStateMachine):
             return
         expected = model.expect(before, request, self.wish)
         wants_on = request not in (model.OFF, model.SOFT_OFF)
-        # One that is off has to be nothing else in order to be off.
+        # One that is off has to be nothing else in order to be off, and what
+        # had been done before the conductor died is done.
         assert expected.refusal in ((), model.LOCKED) or (
-            before.on is wants_on is False), f'it is {before}'
+            before.on is wants_on and (self.acted or not wants_on)
+            ), f'it is {before}'
         assert now.on is wants_on
         assert node.power_state == (model.ON if now.on else model.OFF)
         if now.on and sent:
