@@ -78,6 +78,8 @@ FULL = {'QUINTUPLEO_FAULTS': 'all', 'QUINTUPLEO_INTERRUPTIONS': '20',
         'QUINTUPLEO_HISTORY_MINUTES': '20'}
 # Those that are run with more than one release of Ironic.
 WITH_RELEASES = ('unit', 'functional')
+# Those that keep the processors busy while functional tests wait.
+BESIDE_FUNCTIONAL = ('unit', 'packages')
 # What goes through a whole Ironic: the least that is run with a release. The
 # other functional tests have the driver in their own process, and take long.
 ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_inspect.py',
@@ -140,6 +142,7 @@ class Tests:
         self._kept = reports.kept()
         self._logs = self.state / 'logs'
         self._lane = Lane(self.state, shown)
+        self._lanes = [self._lane]
         # A checkout is put into each but once: others may run from it.
         self._environments = {}
         self._preparation = None
@@ -169,7 +172,45 @@ class Tests:
         finally:
             self._preparation.end()
 
-    def run(self, tier):
+    def stages(self):
+        """Return the stages of all lanes, those of the first one last."""
+        return [stage for lane in reversed(self._lanes)
+                for stage in lane.shown.stages]
+
+    def run(self, tiers):
+        """Run tiers, though one of them fails.
+
+        :param tiers: their names.
+        :returns: the errors of those that failed.
+        """
+        failures = []
+
+        def attempt(job, *words):
+            try:
+                job(*words)
+            except system.Error as error:
+                failures.append(error)
+                print(f'\n{error.report()}', file=sys.stderr)
+
+        beside = [tier for tier in BESIDE_FUNCTIONAL if tier in tiers
+                  and 'functional' in tiers and not self._arguments]
+
+        def run_beside(lane):
+            for tier in beside:
+                attempt(self._run, tier, lane)
+
+        for tier in tiers:
+            if tier == 'functional' and beside:
+                # Not by two threads at once.
+                attempt(self._prepared)
+                self._two_at_once(
+                    ' and '.join(beside),
+                    functools.partial(attempt, self._run, tier), run_beside)
+            elif tier not in beside:
+                attempt(self._run, tier, self._lane)
+        return failures
+
+    def _run(self, tier, lane):
         """Run one tier.
 
         :raises: Error if a test fails or cannot be run.
@@ -181,9 +222,9 @@ class Tests:
             if not self._repeats_failures:
                 self._lint()
         elif tier == 'unit':
-            self._unit()
+            self._unit(lane)
         elif tier == 'packages':
-            self._packages()
+            self._packages(lane)
         elif tier == 'functional':
             self._functional()
         elif tier == 'tempest':
@@ -206,9 +247,9 @@ class Tests:
             raise system.Error('No test was chosen by "%s".'
                                % ' '.join(self._arguments))
 
-    def _unit(self):
+    def _unit(self, lane):
         """Run the unit tests."""
-        _each(functools.partial(self._pytest, self._lane, 'unit', release)
+        _each(functools.partial(self._pytest, lane, 'unit', release)
               for release in self._prepared())
 
     def _functional(self):
@@ -237,7 +278,8 @@ class Tests:
             # In a namespace nothing can be fetched.
             self._minicloud(self._lane, 'install',
                             *self._kind_of_cloud(self._lane))
-            self._two_at_once('functional', functools.partial(run, 1), second)
+            self._two_at_once('second half', functools.partial(run, 1),
+                              second)
 
     def _prepared(self):
         """The chosen releases, when all have their environments."""
@@ -248,7 +290,7 @@ class Tests:
     def _two_at_once(self, title, first, second):
         """Do two things at once; the lines of the second begin with a mark.
 
-        :param title: what they are together.
+        :param title: what the second one is.
         :param first: function of a :class:`Lane`.
         :param second: another one.
         :raises: Error if one of them fails; the other is done all the same.
@@ -266,12 +308,13 @@ class Tests:
             # The other one undoes things when this thread has to end.
             with (open(theirs, 'w') as output,
                   futures.ThreadPoolExecutor(1) as pool):
-                lane = Lane(self.state / 'second',
+                lane = Lane(self.state / title.split()[0],
                             progress.Progress(title, stream=output), output)
+                self._lanes.append(lane)
                 other = pool.submit(second, lane)
 
                 def end():
-                    with self._shown.stage(f'{title}: the second half'):
+                    with self._shown.stage(f'{title}: the rest'):
                         other.result()
 
                 _each([functools.partial(first, self._lane), end])
@@ -442,19 +485,19 @@ class Tests:
                       'agent ramdisk'):
             built.build(title)
 
-    def _packages(self):
+    def _packages(self, lane):
         """Test what is built of this checkout."""
-        with self._shown.stage('packages: environment'):
+        with lane.shown.stage('packages: environment'):
             venv = self._venv('packages', packages.REQUIREMENTS)
         if not self._is_wanted('packages', releases.NEWEST):
             return
         report = self._logs / f'{_key("packages", releases.NEWEST)}.xml'
         report.unlink(missing_ok=True)
-        with self._shown.stage('packages'):
+        with lane.shown.stage('packages'):
             code = self._call(
                 [*self._pytest_command(venv, report.stem, 'packages'),
                  REPOSITORY / 'tests' / 'packages', '--junit-xml', report,
-                 '-m', self._marks(releases.NEWEST), *self._arguments])
+                 '-m', self._marks(releases.NEWEST), *self._arguments], lane)
             if report.exists():
                 self.outcomes.append(reports.Outcome.read(
                     'packages', releases.NEWEST, '', report))
@@ -731,7 +774,8 @@ def main(argv=None):
         system.require_root()
         tests = Tests(shown, argv[cut + 1:], choice)
         with system.lock(tests.state / 'lock', 'A run of these tests'):
-            failures = _run(tests, choice.tiers)
+            with tests.prepared(choice.tiers):
+                failures = tests.run(choice.tiers)
             tests.require_any()
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
@@ -744,7 +788,7 @@ def main(argv=None):
     print('\n  ' + '\n  '.join(reports.table(tests.outcomes)))
     system.write_file(reports.kept() / 'stages.json', json.dumps({
         **last_time, whole: shown.now(),
-        **{stage.name: stage.duration() for stage in shown.stages
+        **{stage.name: stage.duration() for stage in tests.stages()
            if stage.outcome == 'done'}}))
     for error in failures:
         print(f'\n{error}', file=sys.stderr)
@@ -754,15 +798,3 @@ def main(argv=None):
             print(f'\n{outcome.tier}, Ironic {outcome.ironic}: {complaint}',
                   file=sys.stderr)
     return 1 if failures else 0
-
-
-def _run(tests, tiers):
-    failures = []
-    with tests.prepared(tiers):
-        for tier in tiers:
-            try:
-                tests.run(tier)
-            except system.Error as error:
-                failures.append(error)
-                print(f'\n{error.report()}', file=sys.stderr)
-    return failures

@@ -52,7 +52,7 @@ def run(tmp_path, monkeypatch):
         codes['tools/run-tests'] = ends.get('tests', 0)
         tests = testing.Tests(progress.Progress('tests', stream=io.StringIO()),
                               arguments, testing._choose([debian.TIER]))
-        tests.run(debian.TIER)
+        tests._run(debian.TIER, tests._lane)
         return events
 
     return tier

@@ -68,7 +68,7 @@ def test_lines_of_the_second_half_are_marked(tests, capfd):
     tests._two_at_once('both', first, second)
     assert capfd.readouterr().out == 'one\n'
     assert [line for line in _shown(tests) if line[0] == '|'] == [
-        '| two', f'| three {tests.state}/second']
+        '| two', f'| three {tests.state}/both']
 
 
 def test_second_half_undoes_things_when_the_first_is_ended(tests):
@@ -126,6 +126,51 @@ def test_cloud_is_installed_before_two_are_made(tests, monkeypatch):
                         lambda lane, word, *words: begun.append(word))
     tests._functional()
     assert begun == ['install', 'up', 'up']
+
+
+def _tiers_run(tests, monkeypatch, failing=()):
+    """Return what each tier ran beside, and the failures of a default run."""
+    running, beside = set(), {}
+
+    def run(tier, lane):
+        running.add(tier)
+        if tier in ('functional', 'unit') and not tests._arguments:
+            met.wait(60)
+        beside[tier] = {*running} - {tier}
+        if tier in failing:
+            raise system.Error(f'{tier} failed')
+        running.discard(tier)
+
+    met = threading.Barrier(2)
+    monkeypatch.setattr(tests, '_prepared', lambda: [])
+    monkeypatch.setattr(tests, '_run', run)
+    return beside, tests.run(testing.TIERS)
+
+
+def test_unit_tests_are_run_beside_functional_ones(tests, monkeypatch):
+    beside, failures = _tiers_run(tests, monkeypatch)
+    assert beside.keys() == {*testing.TIERS} and not failures
+    assert not beside['lint'] and not beside['e2e']
+    assert 'unit' in beside['functional'] or 'functional' in beside['unit']
+
+
+def test_chosen_tests_are_run_one_after_the_other(tests, monkeypatch):
+    tests._arguments = ['-k', 'power']
+    beside, failures = _tiers_run(tests, monkeypatch)
+    assert list(beside) == [*testing.TIERS] and not failures
+    assert not any(beside.values())
+
+
+@pytest.mark.parametrize('failing', [
+    ('functional',), ('unit',), ('lint', 'unit', 'packages', 'functional')])
+def test_each_tier_is_run_though_others_fail(tests, monkeypatch, capsys,
+                                             failing):
+    beside, failures = _tiers_run(tests, monkeypatch, failing)
+    assert beside.keys() == {*testing.TIERS}
+    assert {str(error) for error in failures} == {
+        f'{tier} failed' for tier in failing}
+    said = capsys.readouterr().err
+    assert all(str(error) in said for error in failures)
 
 
 @pytest.mark.parametrize('arguments', [[], ['-k', 'wipe']])
