@@ -56,26 +56,26 @@ class Preparation:
         self._state = state
         self._pool = concurrent.futures.ThreadPoolExecutor(1)
         tools = ironic.REPOSITORY / 'tools'
-        self._cloud = self._images = None
+        self._commands = []
         if set(tiers) & set(CLOUD_TIERS):
-            self._cloud = self._pool.submit(
+            self._commands.append(self._pool.submit(
                 self._run, tools / 'minicloud', 'install', '--hypervisor',
-                'fake')
+                'fake'))
         if set(tiers) & set(LIBVIRT_TIERS):
             titles = [*images.USUAL]
             if 'e2e' in tiers:
                 titles += images.OF_TESTS
-            self._images = self._pool.submit(
-                self._run, sys.executable, '-m', 'onebox.images', *titles)
+            self._commands.append(self._pool.submit(
+                self._run, sys.executable, '-m', 'onebox.images', *titles))
 
     def awaited(self, tier):
-        """Return what a tier needs that is not there yet."""
-        needed = []
-        if tier in CLOUD_TIERS:
-            needed.append(self._cloud)
-        if tier in LIBVIRT_TIERS:
-            needed.append(self._images)
-        return [future for future in needed if future and not future.done()]
+        """Return the commands that a tier waits for.
+
+        Functional tests wait for the images of later tiers, too: they have
+        limits of time, and unit tests beside them already.
+        """
+        return [command for command in self._commands
+                if tier in CLOUD_TIERS and not command.done()]
 
     def wait(self, tier):
         """Wait until what a tier needs is there."""

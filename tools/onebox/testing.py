@@ -123,6 +123,7 @@ class Tests:
 
     :ivar state: folder of their state.
     :ivar outcomes: an :class:`reports.Outcome` for each tier and release.
+    :ivar failures: the errors of the tiers that failed.
     """
 
     def __init__(self, shown, arguments, choice):
@@ -133,6 +134,7 @@ class Tests:
         :param choice: the :class:`Choice` of the command line.
         """
         self.outcomes = []
+        self.failures = []
         self._shown = shown
         self._arguments = arguments
         self._choice = choice
@@ -173,7 +175,11 @@ class Tests:
             self._preparation.end()
 
     def stages(self):
-        """Return the stages of all lanes, those of the first one last."""
+        """Return the stages of all lanes.
+
+        Those of the first lane come last: of two that have the same name, its
+        time is the one to keep.
+        """
         return [stage for lane in reversed(self._lanes)
                 for stage in lane.shown.stages]
 
@@ -181,34 +187,35 @@ class Tests:
         """Run tiers, though one of them fails.
 
         :param tiers: their names.
-        :returns: the errors of those that failed.
         """
-        failures = []
-
-        def attempt(job, *words):
-            try:
-                job(*words)
-            except system.Error as error:
-                failures.append(error)
-                print(f'\n{error.report()}', file=sys.stderr)
-
         beside = [tier for tier in BESIDE_FUNCTIONAL if tier in tiers
                   and 'functional' in tiers and not self._arguments]
-
-        def run_beside(lane):
-            for tier in beside:
-                attempt(self._run, tier, lane)
-
         for tier in tiers:
             if tier == 'functional' and beside:
-                # Not by two threads at once.
-                attempt(self._prepared)
-                self._two_at_once(
-                    ' and '.join(beside),
-                    functools.partial(attempt, self._run, tier), run_beside)
+                self._attempt(self._beside_functional, beside)
             elif tier not in beside:
-                attempt(self._run, tier, self._lane)
-        return failures
+                self._attempt(self._run, tier, self._lane)
+
+    def _attempt(self, job, *words):
+        """Do something; keep and print the error that it raises."""
+        try:
+            job(*words)
+        except system.Error as error:
+            self.failures.append(error)
+            print(f'\n{error.report()}', file=sys.stderr)
+
+    def _beside_functional(self, tiers):
+        """Run functional tests, and these tiers beside them."""
+        # They share the environments, which only one thread may make.
+        self._prepared()
+
+        def others(lane):
+            for tier in tiers:
+                self._attempt(self._run, tier, lane)
+
+        self._two_at_once(
+            'unit', ' and '.join(tiers),
+            functools.partial(self._attempt, self._run, 'functional'), others)
 
     def _run(self, tier, lane):
         """Run one tier.
@@ -278,8 +285,8 @@ class Tests:
             # In a namespace nothing can be fetched.
             self._minicloud(self._lane, 'install',
                             *self._kind_of_cloud(self._lane))
-            self._two_at_once('second half', functools.partial(run, 1),
-                              second)
+            self._two_at_once('second', 'functional: the second half',
+                              functools.partial(run, 1), second)
 
     def _prepared(self):
         """The chosen releases, when all have their environments."""
@@ -287,9 +294,10 @@ class Tests:
             self._environment(release)
         return self._choice.releases
 
-    def _two_at_once(self, title, first, second):
+    def _two_at_once(self, name, title, first, second):
         """Do two things at once; the lines of the second begin with a mark.
 
+        :param name: folder for the state of the second one.
         :param title: what the second one is.
         :param first: function of a :class:`Lane`.
         :param second: another one.
@@ -308,13 +316,13 @@ class Tests:
             # The other one undoes things when this thread has to end.
             with (open(theirs, 'w') as output,
                   futures.ThreadPoolExecutor(1) as pool):
-                lane = Lane(self.state / title.split()[0],
+                lane = Lane(self.state / name,
                             progress.Progress(title, stream=output), output)
                 self._lanes.append(lane)
                 other = pool.submit(second, lane)
 
                 def end():
-                    with self._shown.stage(f'{title}: the rest'):
+                    with self._shown.stage(title):
                         other.result()
 
                 _each([functools.partial(first, self._lane), end])
@@ -775,7 +783,7 @@ def main(argv=None):
         tests = Tests(shown, argv[cut + 1:], choice)
         with system.lock(tests.state / 'lock', 'A run of these tests'):
             with tests.prepared(choice.tiers):
-                failures = tests.run(choice.tiers)
+                tests.run(choice.tiers)
             tests.require_any()
     except system.Error as error:
         print(f'\n{error.report()}', file=sys.stderr)
@@ -790,11 +798,11 @@ def main(argv=None):
         **last_time, whole: shown.now(),
         **{stage.name: stage.duration() for stage in tests.stages()
            if stage.outcome == 'done'}}))
-    for error in failures:
+    for error in tests.failures:
         print(f'\n{error}', file=sys.stderr)
     # What CI keeps of a long output is its end.
     for outcome in tests.outcomes:
         for complaint in outcome.complaints:
             print(f'\n{outcome.tier}, Ironic {outcome.ironic}: {complaint}',
                   file=sys.stderr)
-    return 1 if failures else 0
+    return 1 if tests.failures else 0

@@ -36,7 +36,7 @@ def test_packages_of_a_tier():
 def test_tier_waits_for_what_it_needs(tmp_path, go):
     built = preparation.Preparation(['unit', 'functional', 'e2e'], tmp_path)
     assert not built.awaited('unit')
-    assert len(built.awaited('functional')) == 1
+    assert len(built.awaited('functional')) == 2
     assert len(built.awaited('e2e')) == 2
     go.set()
     built.wait('e2e')

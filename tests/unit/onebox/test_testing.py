@@ -65,10 +65,10 @@ def test_lines_of_the_second_half_are_marked(tests, capfd):
         tests._call(['sh', '-c', 'echo three $QUINTUPLEO_STATE_DIR >&2'], lane)
         said.set()
 
-    tests._two_at_once('both', first, second)
+    tests._two_at_once('other', 'both', first, second)
     assert capfd.readouterr().out == 'one\n'
     assert [line for line in _shown(tests) if line[0] == '|'] == [
-        '| two', f'| three {tests.state}/both']
+        '| two', f'| three {tests.state}/other']
 
 
 def test_second_half_undoes_things_when_the_first_is_ended(tests):
@@ -84,7 +84,7 @@ def test_second_half_undoes_things_when_the_first_is_ended(tests):
             undone.append(tests._call(['echo', 'undone'], lane, undoes=True))
 
     with pytest.raises(SystemExit):
-        tests._two_at_once('both', first, second)
+        tests._two_at_once('other', 'both', first, second)
     assert undone == [0]
 
 
@@ -102,7 +102,7 @@ def test_each_half_is_run_though_the_other_fails(tests, capfd, failing):
         return run
 
     with pytest.raises(system.Error, match=f'{failing.index(1)} failed'):
-        tests._two_at_once('both', half(0), half(1))
+        tests._two_at_once('other', 'both', half(0), half(1))
     assert capfd.readouterr().out == 'half 0\n'
     assert '| half 1' in _shown(tests)
 
@@ -129,7 +129,7 @@ def test_cloud_is_installed_before_two_are_made(tests, monkeypatch):
 
 
 def _tiers_run(tests, monkeypatch, failing=()):
-    """Return what each tier ran beside, and the failures of a default run."""
+    """Return what each tier of a default run was begun beside."""
     running, beside = set(), {}
 
     def run(tier, lane):
@@ -144,20 +144,21 @@ def _tiers_run(tests, monkeypatch, failing=()):
     met = threading.Barrier(2)
     monkeypatch.setattr(tests, '_prepared', lambda: [])
     monkeypatch.setattr(tests, '_run', run)
-    return beside, tests.run(testing.TIERS)
+    tests.run(testing.TIERS)
+    return beside
 
 
 def test_unit_tests_are_run_beside_functional_ones(tests, monkeypatch):
-    beside, failures = _tiers_run(tests, monkeypatch)
-    assert beside.keys() == {*testing.TIERS} and not failures
+    beside = _tiers_run(tests, monkeypatch)
+    assert beside.keys() == {*testing.TIERS} and not tests.failures
     assert not beside['lint'] and not beside['e2e']
     assert 'unit' in beside['functional'] or 'functional' in beside['unit']
 
 
 def test_chosen_tests_are_run_one_after_the_other(tests, monkeypatch):
     tests._arguments = ['-k', 'power']
-    beside, failures = _tiers_run(tests, monkeypatch)
-    assert list(beside) == [*testing.TIERS] and not failures
+    beside = _tiers_run(tests, monkeypatch)
+    assert list(beside) == [*testing.TIERS] and not tests.failures
     assert not any(beside.values())
 
 
@@ -165,12 +166,24 @@ def test_chosen_tests_are_run_one_after_the_other(tests, monkeypatch):
     ('functional',), ('unit',), ('lint', 'unit', 'packages', 'functional')])
 def test_each_tier_is_run_though_others_fail(tests, monkeypatch, capsys,
                                              failing):
-    beside, failures = _tiers_run(tests, monkeypatch, failing)
+    beside = _tiers_run(tests, monkeypatch, failing)
     assert beside.keys() == {*testing.TIERS}
-    assert {str(error) for error in failures} == {
+    assert {str(error) for error in tests.failures} == {
         f'{tier} failed' for tier in failing}
     said = capsys.readouterr().err
-    assert all(str(error) in said for error in failures)
+    assert all(str(error) in said for error in tests.failures)
+
+
+def test_tiers_that_share_an_environment_fail_with_it(tests, monkeypatch):
+    def refuse():
+        raise system.Error('no such version')
+
+    ran = []
+    monkeypatch.setattr(tests, '_prepared', refuse)
+    monkeypatch.setattr(tests, '_run', lambda tier, lane: ran.append(tier))
+    tests.run(testing.TIERS)
+    assert ran == ['lint', 'e2e']
+    assert [str(error) for error in tests.failures] == ['no such version']
 
 
 @pytest.mark.parametrize('arguments', [[], ['-k', 'wipe']])
