@@ -16,7 +16,7 @@ from ironic import objects
 try:
     from ironic.common import kernel_parameters
 except ImportError:
-    # Where the command line is a list of strings.
+    # Where the command line is a string.
     kernel_parameters = None
 
 try:
@@ -88,7 +88,7 @@ def create_boot_iso(context: ironic_context.RequestContext, path: str,
         arguments['kernel_cmd_line'] = (
             kernel_parameters.KernelCommandLine.parse(line))
     else:
-        arguments['kernel_params'] = [line]
+        arguments['kernel_params'] = line
     images.create_boot_iso(context, path, kernel, ramdisk, **arguments)
 
 

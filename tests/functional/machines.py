@@ -60,6 +60,7 @@ class Machine:
         """Ask for a provision state and wait for another.
 
         :returns: the node.
+        :raises: AssertionError if it fails, with the node's last error.
         """
         self.deployment.api.set_node_provision_state(
             self.node, verb, **arguments)
@@ -68,8 +69,13 @@ class Machine:
 
     def _seen_in(self, wanted):
         node = self.deployment.api.get_node(self.node)
-        return node if (node.provision_state == wanted
-                        and not node.reservation) else None
+        if node.reservation:
+            return None
+        if node.provision_state == wanted:
+            return node
+        assert not node.provision_state.endswith('failed'), (
+            f'{node.provision_state}: {node.last_error}')
+        return None
 
     def adopt(self):
         """Let Ironic take the machine for one that it has deployed."""

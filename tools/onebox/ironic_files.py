@@ -90,6 +90,10 @@ kernel_append_params = {agent_parameters}
 {credentials}
 fault_injection = {fault_injection}
 
+[redfish]
+# Ironic 24.1 has Swift keep the ISOs of users otherwise.
+use_swift = false
+
 [service_catalog]
 auth_type = none
 endpoint_override = http://{address}:{http_port}

@@ -119,7 +119,7 @@ class FirmwareTestCase(AgentFlowTestCase):
 
     def setUp(self):
         super().setUp()
-        self.config(esp_image='/images/esp.img')
+        self.config(group='conductor', bootloader='file:///esp.img')
         for name, properties in (
                 ('uefi', {'hw_firmware_type': 'uefi'}),
                 ('secure-boot', {'hw_firmware_type': 'uefi',

@@ -6,6 +6,7 @@ from unittest import mock
 from ironic.common import boot_devices
 from ironic.common import context
 from ironic.common import exception
+from ironic.common import images
 from ironic.common import states
 from ironic.drivers.modules import image_utils
 from ironic import objects
@@ -24,14 +25,6 @@ class UserMediaTestCase(test_virtual_media.VirtualMediaTestCase):
         self.node.boot_interface = 'pxe'
         self.node.provision_state = states.MANAGEABLE
         self.node.save()
-        patcher = mock.patch('ironic.common.images.fetch', self.fetch)
-        patcher.start()
-        self.addCleanup(patcher.stop)
-
-    @staticmethod
-    def fetch(task_context, href, path, *args, **kwargs):
-        with open(path, 'wb') as iso:
-            iso.write(href.encode())
 
     def management(self, method, *args):
         with self.acquire() as task:
@@ -132,9 +125,8 @@ class AttachTestCase(UserMediaTestCase):
     def test_iso_that_cannot_be_fetched_is_told(self):
         failure = exception.ImageDownloadFailed(image_href=URL,
                                                 reason='gone')
-        with mock.patch('ironic.common.images.fetch', autospec=True,
-                        side_effect=failure):
-            self.assertRaises(exception.ImageDownloadFailed, self.attach)
+        images.fetch.side_effect = failure
+        self.assertRaises(exception.ImageDownloadFailed, self.attach)
         self.assertEqual([], self.media())
         self.assertNotIn(virtual_media.KEY, self.node.driver_internal_info)
 

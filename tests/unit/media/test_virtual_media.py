@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Virtual media: what is uploaded, what is booted, and what is removed."""
 
+import itertools
+import os
+import pathlib
+import re
 from unittest import mock
 
 from ironic.common import boot_devices
@@ -28,24 +32,44 @@ class VirtualMediaTestCase(base.DriverTestCase):
         self.node.save()
         objects.Conductor.register(self.context, 'first', [], '')
         self.made = []
-        patcher = mock.patch('ironic.common.images.create_boot_iso',
-                             self.create_boot_iso)
+        self.config(isolinux_bin=os.devnull, ldlinux_c32=os.devnull)
+        self.replace('ironic.common.images.fetch', self.fetch)
+        self.replace('ironic.common.utils.execute', self.execute)
+
+    def replace(self, name, function):
+        """Replace a function for the time of this test."""
+        patcher = mock.patch(name, autospec=True, side_effect=function)
         patcher.start()
         self.addCleanup(patcher.stop)
 
-    def create_boot_iso(self, context, path, kernel, ramdisk, **arguments):
-        """What Ironic does with genisoimage."""
-        line = arguments.get('kernel_cmd_line')
+    @staticmethod
+    def fetch(_context, href, path, *args, **kwargs):
+        """What Ironic fetches: a file that has its own address in it."""
+        pathlib.Path(path).write_text(href)
+
+    def execute(self, program, *args, **kwargs):
+        """Run what Ironic runs to make an ISO; keep what is on it."""
+        self.assertEqual('mkisofs', program)
+        root = pathlib.Path(args[-1])
+        content = {str(path.relative_to(root)): path.read_bytes().decode()
+                   for path in root.rglob('*') if path.is_file()}
+        options = dict(itertools.pairwise(args))
+        menu = content.pop(next(
+            name for name in content if name.endswith('.cfg')))
         self.made.append({
-            'kernel': kernel, 'ramdisk': ramdisk, 'parameters': str(
-                line if line is not None
-                else ' '.join(arguments['kernel_params'])).split(),
-            'boot_mode': arguments['boot_mode'],
-            'files': arguments.get('inject_files'),
-            'publisher': arguments.get('publisher_id'),
-            'loader': arguments['esp_image_href']})
-        with open(path, 'wb') as iso:
-            iso.write(b'ISO number %d' % len(self.made))
+            'kernel': content.pop('vmlinuz'),
+            'ramdisk': content.pop('initrd'),
+            'parameters': re.search(
+                '(?:append initrd=/initrd text|linux(?:efi)? /vmlinuz) (.*)'
+                ' --$', menu, re.MULTILINE)[1].split(),
+            'boot_mode': 'uefi' if '-e' in options else 'bios',
+            'loader': content.pop('boot/grub/efiboot.img', None),
+            'files': {name: text for name, text in content.items()
+                      if not name.startswith('isolinux/')},
+            'publisher': options['-publisher']})
+        pathlib.Path(options['-o']).write_text(
+            f'ISO number {len(self.made)}')
+        return '', ''
 
     def call(self, method, *args):
         with self.acquire() as task:
@@ -146,10 +170,13 @@ class RamdiskTestCase(VirtualMediaTestCase):
             hw_firmware_type='uefi')['id']
 
     def test_uefi_takes_the_boot_loader(self):
-        self.config(esp_image='/images/esp.img')
+        self.config(esp_image=__file__)
         self.have_uefi()
         self.prepare_ramdisk()
-        self.assertEqual('uefi', self.made[0]['boot_mode'])
+        made, = self.made
+        self.assertEqual('uefi', made['boot_mode'])
+        self.assertEqual(pathlib.Path(__file__).read_text(), made['loader'])
+        self.assertIn('ipa-api-url=http://ironic', made['parameters'])
         self.assertEqual('uefi', self.media()[0]['hw_firmware_type'])
 
     def test_uefi_without_a_boot_loader_is_told_by_validation(self):
@@ -178,7 +205,7 @@ class RamdiskTestCase(VirtualMediaTestCase):
         error = self.assertRaises(exception.MissingParameterValue,
                                   self.call, 'validate')
         self.assert_says(error, '[conductor]bootloader')
-        self.config(esp_image='/images/esp.img')
+        self.config(esp_image=__file__)
         self.call('validate')
 
     def test_missing_ramdisk_is_told_by_validation(self):
@@ -217,7 +244,7 @@ class RamdiskTestCase(VirtualMediaTestCase):
             self.assertFalse(virtual_media.is_stale(self.node), state)
 
     def test_certificate_of_the_api_and_network_data_are_on_it(self):
-        self.config(group='agent', api_ca_file='/etc/ca.pem')
+        self.config(group='agent', api_ca_file=__file__)
         self.node.network_data = {'links': [{'id': 'eth0'}]}
         self.node.save()
         self.prepare_ramdisk()
@@ -225,7 +252,7 @@ class RamdiskTestCase(VirtualMediaTestCase):
             {'etc/ironic-python-agent/ironic.crt',
              'etc/ironic-python-agent.d/ironic-tls.conf',
              'openstack/latest/network_data.json'},
-            set(self.made[0]['files'].values()))
+            set(self.made[0]['files']))
 
 
 class FaultTestCase(VirtualMediaTestCase):
@@ -416,13 +443,7 @@ class InstanceTestCase(VirtualMediaTestCase):
 
     def test_ramdisk_deployment_runs_from_an_iso(self):
         self.deploy_a_ramdisk(boot_iso='http://web/boot.iso')
-
-        def fetch(context, href, path, *args, **kwargs):
-            with open(path, 'wb') as iso:
-                iso.write(href.encode())
-
-        with mock.patch('ironic.common.images.fetch', fetch):
-            self.call('prepare_instance')
+        self.call('prepare_instance')
         image, = self.media()
         self.assertEqual(len('http://web/boot.iso'), image['size'])
         self.assertEqual({'boot_device': 'cdrom', 'persistent': True},
