@@ -81,6 +81,12 @@ class Machine:
         """Wait until power sync has told it, and look at every surface."""
         sentence = self.complained(*parts)
         told = sentence.partition(': ')[2]
+        # Until it is written: in SQLite, Ironic 24.1 keeps a transaction open
+        # when it lists a history, and can write nothing then.
+        log = self.deployment.ironic.logs / 'ironic.log'
+        self.deployment.wait_for(
+            lambda: f'{self.node.id}: {told}' in log.read_text(
+                errors='replace'), f'the log to hold "{told}"')
         self.deployment.wait_for(
             lambda: told in self.history(), f'the history to hold "{told}"')
         if utils.supports_microversion(self.deployment.api, HEALTH):

@@ -80,10 +80,6 @@ FULL = {'QUINTUPLEO_FAULTS': 'all', 'QUINTUPLEO_INTERRUPTIONS': '20',
 WITH_RELEASES = ('unit', 'functional')
 # Those that keep the processors busy while functional tests wait.
 BESIDE_FUNCTIONAL = ('unit', 'packages')
-# What goes through a whole Ironic: the least that is run with a release. The
-# other functional tests have the driver in their own process, and take long.
-ESSENTIAL = ('test_bad_input.py', 'test_credentials.py', 'test_inspect.py',
-             'test_power.py', 'test_wipe.py')
 # Functional tests that are run beside the others, in a network namespace with
 # a cloud of its own: half of the time, and nothing that fetches anything.
 # All faults of a full run take as long as what is long in the first half: the
@@ -271,8 +267,7 @@ class Tests:
             with self._cloud(lane) as cloud:
                 _each(functools.partial(
                     self._pytest, lane, 'functional', release, cloud, part)
-                    for release in chosen
-                    if part != 1 or release not in self._choice.essential)
+                    for release in chosen)
 
         def second(lane):
             with namespace(f'{self.state.name}-2') as prefix:
@@ -343,8 +338,8 @@ class Tests:
         report = self._logs / f'{_key(tier, release, part)}.xml'
         report.unlink(missing_ok=True)
         command = [*self._pytest_command(venv, report.stem, name),
-                   *self._paths(tier, release, part), '--junit-xml', report,
-                   '-m', self._marks(release)]
+                   *self._paths(tier, part), '--junit-xml', report,
+                   '-m', self._marks(tier, release)]
         if (tier == 'unit' and release == releases.NEWEST
                 and not self._arguments):
             # Workers do not go with the Eventlet of older releases.
@@ -359,7 +354,7 @@ class Tests:
         if release != releases.NEWEST:
             command += ['--ignore', TESTS_OF_TOOLS]
         variables = {'QUINTUPLEO_IRONIC_VENV': venv}
-        if self._choice.full:
+        if self._is_full(tier, release):
             variables.update({name: os.environ.get(name, value)
                               for name, value in FULL.items()})
         if cloud:
@@ -389,10 +384,15 @@ class Tests:
                 '--run-times', self._kept / f'{key}.json',
                 '--override-ini', f'cache_dir={self._kept / key}']
 
-    def _marks(self, release):
+    def _is_full(self, tier, release):
+        """Return whether tests with the mark ``full`` are run."""
+        return self._choice.full and not (
+            tier == 'functional' and release in self._choice.default_only)
+
+    def _marks(self, tier, release):
         """Return the expression that chooses tests by their marks."""
         left_out = []
-        if not self._choice.full and '-k' not in self._arguments:
+        if not self._is_full(tier, release) and '-k' not in self._arguments:
             left_out.append('not full')
         if release != releases.NEWEST:
             left_out.append('not newest')
@@ -413,10 +413,8 @@ class Tests:
         """Return whether a developer has chosen no test of a tier."""
         return code == NO_TESTS and bool(self._arguments)
 
-    def _paths(self, tier, release, part):
+    def _paths(self, tier, part):
         folder = REPOSITORY / 'tests' / tier
-        if tier == 'functional' and release in self._choice.essential:
-            return [folder / name for name in ESSENTIAL]
         if part == 1:
             return [folder, *(f'--ignore={folder / name}'
                               for name in SECOND_HALF)]
@@ -505,7 +503,8 @@ class Tests:
             code = self._call(
                 [*self._pytest_command(venv, report.stem, 'packages'),
                  REPOSITORY / 'tests' / 'packages', '--junit-xml', report,
-                 '-m', self._marks(releases.NEWEST), *self._arguments], lane)
+                 '-m', self._marks('packages', releases.NEWEST),
+                 *self._arguments], lane)
             if report.exists():
                 self.outcomes.append(reports.Outcome.read(
                     'packages', releases.NEWEST, '', report))
@@ -720,7 +719,8 @@ class Choice:
 
     :ivar tiers: the tiers.
     :ivar releases: the releases of Ironic for those that have more than one.
-    :ivar essential: those of them that run the essential functional tests.
+    :ivar default_only: those of them whose functional tests are those of the
+        default run, also in a full run.
     :ivar nova: the release of Nova for the functional tests.
     :ivar full: whether to run the tests, too, that are marked as full.
     :ivar times: whether to print the times of the last run, and run nothing.
@@ -728,7 +728,7 @@ class Choice:
 
     tiers: tuple
     releases: tuple
-    essential: tuple = ()
+    default_only: tuple = ()
     nova: str = nova.OWN
     full: bool = False
     times: bool = False
@@ -759,7 +759,7 @@ def _choose(argv):
     if arguments.full and not arguments.tiers:
         return chosen(TIERS + ON_REQUEST, [
             release for release in (releases.NEWEST, releases.OLDEST)
-            if release.runs_here], essential=[releases.OLDEST])
+            if release.runs_here], default_only=[releases.OLDEST])
     return chosen(arguments.tiers or TIERS, [releases.NEWEST])
 
 

@@ -54,7 +54,7 @@ def test_all_tiers_are_run_with_the_newest_and_the_oldest(monkeypatch):
     choice = testing._choose(['--full'])
     assert set(choice.tiers) == {*testing.TIERS, *testing.ON_REQUEST}
     assert choice.releases == [releases.NEWEST, releases.OLDEST]
-    assert choice.essential == [releases.OLDEST]
+    assert choice.default_only == [releases.OLDEST]
     assert choice.nova == nova.OWN
 
 
@@ -80,7 +80,7 @@ def test_releases_by_name_are_run_in_full(words, names):
     choice = testing._choose(words)
     assert choice.tiers == testing.WITH_RELEASES
     assert [release.name for release in choice.releases] == names
-    assert not choice.essential
+    assert not choice.default_only
 
 
 @pytest.mark.parametrize('words', [

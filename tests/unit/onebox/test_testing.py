@@ -44,9 +44,9 @@ def _chosen(paths):
 
 
 def test_two_halves_are_the_whole(tests):
-    halves = [_chosen(tests._paths('functional', releases.NEWEST, part))
+    halves = [_chosen(tests._paths('functional', part))
               for part in (1, 2)]
-    whole = _chosen(tests._paths('functional', releases.NEWEST, None))
+    whole = _chosen(tests._paths('functional', None))
     assert whole == {str(path) for path in FUNCTIONAL.glob('test_*.py')}
     assert halves[0] | halves[1] == whole
     assert halves[1] and not halves[0] & halves[1]
@@ -199,15 +199,18 @@ def test_packages_of_the_tiers_are_installed(tests, monkeypatch, arguments):
 
 
 def test_default_run_leaves_out_what_only_a_full_one_has(tests):
-    assert tests._marks(releases.NEWEST) == 'not full'
+    assert tests._marks('unit', releases.NEWEST) == 'not full'
     assert tests._choice.tiers == testing.TIERS
     assert tests._choice.releases == [releases.NEWEST]
 
 
 def test_full_run_has_everything(tests):
     tests._choice = testing._choose(['--full'])
-    assert tests._marks(releases.NEWEST) == ''
-    assert tests._marks(releases.OLDEST) == 'not newest'
+    assert tests._marks('unit', releases.NEWEST) == ''
+    assert tests._marks('functional', releases.NEWEST) == ''
+    assert tests._marks('unit', releases.OLDEST) == 'not newest'
+    assert tests._marks(
+        'functional', releases.OLDEST) == 'not full and not newest'
     assert set(tests._choice.tiers) == {*testing.TIERS, *testing.ON_REQUEST}
     assert tests._choice.releases == [
         release for release in (releases.NEWEST, releases.OLDEST)
@@ -216,7 +219,7 @@ def test_full_run_has_everything(tests):
 
 def test_test_that_is_named_is_run_whatever_its_marks(tests):
     tests._arguments = ['-k', 'test_power']
-    assert tests._marks(releases.NEWEST) == ''
+    assert tests._marks('unit', releases.NEWEST) == ''
 
 
 def test_only_what_failed_is_repeated(tests):
