@@ -22,9 +22,6 @@ from onebox import system
 
 from tests.functional import relay
 
-# With SQLite a standalone Ironic needs no client of MariaDB.
-DATABASE_CLIENT = 'PyMySQL==1.1.*'
-
 # Ironic's own, see Conductor.
 JSON_RPC_PORT = 8089
 
@@ -204,8 +201,6 @@ class Pair:
         """Make the database and start everything."""
         log = self.logs / 'pair.log'
         name = self._schema
-        system.run([self.venv / 'bin' / 'pip', 'install', '--quiet',
-                    '--disable-pip-version-check', DATABASE_CLIENT], log=log)
         database.sql(self._cloud, (
             f'CREATE DATABASE {name};'
             f"GRANT ALL ON {name}.* TO '{name}'@'localhost' "
