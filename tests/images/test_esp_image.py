@@ -37,9 +37,9 @@ def test_menu_of_ironic_is_booted(tmp_path, suffix):
     # The kernel finds no system there: that it was started is enough.
     (root / 'initrd').write_bytes(b'no ramdisk'.ljust(4096, b'\0'))
     iso = tmp_path / 'boot.iso'
-    subprocess.run(['genisoimage', '-quiet', '-r', '-V', 'VMEDIA_BOOT_ISO',
-                    '-l', '-e', 'efiboot.img', '-no-emul-boot', '-o', iso,
-                    root], check=True)
+    subprocess.run(['xorriso', '-as', 'mkisofs', '-quiet', '-r', '-V',
+                    'VMEDIA_BOOT_ISO', '-e', 'efiboot.img', '-no-emul-boot',
+                    '-o', iso, root], check=True)
     folder = tmp_path / 'machine'
     folder.mkdir()
     with machine.Machine(str(folder), 'uefi', [
