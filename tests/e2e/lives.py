@@ -64,6 +64,19 @@ def make_servers(lab, machines, names, network_id=None, **node):
                 lab.nodes.connection.baremetal.update_node(each.name, **node)
 
 
+def keep_console(lab, name):
+    """Keep the console log of a server with which a test failed."""
+    logs = lab.ironic.logs
+    kept = logs / f'console-{name}.log'
+    try:
+        kept.write_text(lab.host_cloud.console_log(name))
+    except Exception as exc:  # noqa: BLE001 the test's failure counts
+        print(f'No console of {name}: {exc}', flush=True)
+        return
+    print(f'Console of {name}: {kept}; Ironic, Nova and the others: {logs}',
+          flush=True)
+
+
 class Lives:
     """The steps of some machines' lives, with how each ended.
 
@@ -110,18 +123,6 @@ class Lives:
                 except BaseException as exc:  # noqa: BLE001 the test raises it
                     failed = step.__name__
                     end.set_exception(exc)
-                    self._keep_console(name)
+                    keep_console(self._lab, name)
                 else:
                     end.set_result(None)
-
-    def _keep_console(self, name):
-        """Keep the console log of a machine whose step failed."""
-        logs = self._lab.ironic.logs
-        kept = logs / f'console-{name}.log'
-        try:
-            kept.write_text(self._lab.host_cloud.console_log(name))
-        except Exception as exc:  # noqa: BLE001 the step's failure counts
-            print(f'No console of {name}: {exc}', flush=True)
-            return
-        print(f'Console of {name}: {kept}; Ironic, Nova and the others: '
-              f'{logs}', flush=True)

@@ -21,6 +21,7 @@ import pytest
 from onebox.minicloud import network
 from onebox.minicloud import settings
 from onebox import processes
+from onebox import system
 from tests.e2e import lives as machine_lives
 from tests.e2e import test_deployment
 from tests import projects
@@ -71,7 +72,11 @@ ports:
 # The device has the address that Neutron gave the port: it is on the config
 # drive.
 USER_DATA = f'''#!/bin/sh
-device=$(ip -o -4 address show to 10.250.77.0/24 | cut -d ' ' -f 2)
+# On a busy machine it comes later than the image waits for it.
+while [ -z "$device" ]; do
+    sleep 1
+    device=$(ip -o -4 address show to 10.250.77.0/24 | cut -d ' ' -f 2)
+done
 cat >/etc/keepalived/keepalived.conf <<EOF
 vrrp_instance api {{
     state BACKUP
@@ -200,11 +205,16 @@ def _move_virtual_ip(lab, stage):
         stage.waiting('keepalived')
         ports = {port.mac_address: port for port in cloud.network.ports()
                  if port.name.startswith(f'{NAME}-control-')}
-        first = _wait_for_owner(device, ports)
-        cloud.compute.stop_server(first.device_id)
-        stage.waiting('the other one')
-        second = _wait_for_owner(device, {
-            mac: port for mac, port in ports.items() if port != first})
+        try:
+            first = _wait_for_owner(device, ports)
+            cloud.compute.stop_server(first.device_id)
+            stage.waiting('the other one')
+            second = _wait_for_owner(device, {
+                mac: port for mac, port in ports.items() if port != first})
+        except system.Error:
+            for number in (0, 1):
+                machine_lives.keep_console(lab, f'{NAME}-control-{number}')
+            raise
         stage.note(f'{VIRTUAL_IP} went from {first.name} to {second.name}')
 
 
