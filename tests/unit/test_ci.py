@@ -10,6 +10,8 @@ import yaml
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 TIERS = {'lint', 'unit', 'packages', 'functional', 'e2e'}
+ON_REQUEST = {'images', 'tempest', 'debian-13'}
+NIGHTLY = REPOSITORY / '.github' / 'workflows' / 'nightly.yaml'
 # Jobs that openstack/openstack-zuul-jobs and openstack/ironic define.
 ABOVE = re.compile('base|ironic-base|openstack-tox-(py3[0-9]+|pep8|docs)')
 
@@ -55,9 +57,11 @@ class ZuulTestCase(unittest.TestCase):
                     self.assertNotIn('abstract', self.jobs.get(name, {}))
 
     def test_everything_is_run_each_night(self):
-        nightly, = self.project['periodic']['jobs']
-        self.assertEqual(['--full'],
-                         self.jobs[nightly]['vars']['run_tests_tiers'])
+        nightly = yaml.safe_load(NIGHTLY.read_text())['jobs']['full']
+        self.assertEqual(
+            [part.split() for part in nightly['strategy']['matrix']['part']],
+            [self.jobs[name]['vars']['run_tests_tiers']
+             for name in self.project['periodic']['jobs']])
 
     def test_what_is_merged_was_checked(self):
         checked = [job for job in self.project['check']['jobs']
@@ -68,8 +72,8 @@ class ZuulTestCase(unittest.TestCase):
         named = [tier for job in self.jobs.values()
                  for tier in job.get('vars', {}).get('run_tests_tiers', [])]
         self.assertIn('functional', named)
-        self.assertLessEqual(set(named), {*TIERS, '--full'})
-        for tier in TIERS & set(named):
+        self.assertLessEqual(set(named), {*TIERS, '--full', *ON_REQUEST})
+        for tier in (TIERS - {'lint'}) & set(named):
             self.assertTrue((REPOSITORY / 'tests' / tier).is_dir())
 
     def test_tox_environments_are_there(self):
@@ -109,12 +113,12 @@ class GitHubTestCase(unittest.TestCase):
         self.assertTrue((REPOSITORY / '.ci' / 'run').stat().st_mode & 0o100)
 
     def test_everything_is_run_each_night(self):
-        full, = (step for step in self.steps()
-                 if step.get('run') == 'tools/run-tests --full')
-        self.assertIn('schedule', full['if'])
+        nightly = self.workflows[NIGHTLY.name]
         # PyYAML reads the key "on" as a boolean.
-        self.assertTrue(any('schedule' in workflow[True]
-                            for workflow in self.workflows.values()))
+        self.assertIn('schedule', nightly[True])
+        # tests/unit/onebox/test_releases.py reads the parts.
+        self.assertIn('.ci/run ${{ matrix.part }}', [
+            step.get('run') for step in nightly['jobs']['full']['steps']])
 
     def test_nothing_may_write(self):
         for workflow in self.workflows.values():

@@ -703,9 +703,9 @@ def _parser():
         help='run nothing; print where the time of the last run went')
     parser.add_argument(
         '--full', action='store_true',
-        help='run everything: all tests of each TIER; without one all that '
-             f'there are, with the oldest Ironic ({releases.OLDEST.name}), '
-             'too. It takes hours')
+        help='run everything: all tests of each TIER, without one of all '
+             f'that there are, with the oldest Ironic ({releases.OLDEST.name}'
+             '), too. It takes hours')
     parser.add_argument(
         '--nova', metavar='RELEASE', choices=nova.RELEASES, default=nova.OWN,
         help='run functional tests with this release of Nova: '
@@ -756,8 +756,8 @@ def _choose(argv):
         return chosen(arguments.tiers or WITH_RELEASES, [
             release for release in releases.RELEASES
             if release.name in names or 'all' in names])
-    if arguments.full and not arguments.tiers:
-        return chosen(TIERS + ON_REQUEST, [
+    if arguments.full:
+        return chosen(arguments.tiers or TIERS + ON_REQUEST, [
             release for release in (releases.NEWEST, releases.OLDEST)
             if release.runs_here], default_only=[releases.OLDEST])
     return chosen(arguments.tiers or TIERS, [releases.NEWEST])

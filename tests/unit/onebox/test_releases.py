@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The releases of Ironic and what each is run with."""
 
+import dataclasses
 import platform
 import subprocess
 import types
 
 import pytest
+import yaml
 
+from onebox import ironic
 from onebox.minicloud import nova
 from onebox import releases
 from onebox import reports
@@ -53,9 +56,22 @@ def test_all_tiers_are_run_with_the_newest_and_the_oldest(monkeypatch):
         minor=releases.OLDEST.last_python))
     choice = testing._choose(['--full'])
     assert set(choice.tiers) == {*testing.TIERS, *testing.ON_REQUEST}
+    parts = [testing._choose(part) for part in nightly_parts()]
+    assert sorted(tier for part in parts for tier in part.tiers) == sorted(
+        choice.tiers)
+    for part in parts:
+        assert part == dataclasses.replace(choice, tiers=part.tiers)
     assert choice.releases == [releases.NEWEST, releases.OLDEST]
     assert choice.default_only == [releases.OLDEST]
     assert choice.nova == nova.OWN
+
+
+def nightly_parts():
+    """Return the arguments of this program in the jobs of each night."""
+    workflow = yaml.safe_load(
+        (ironic.REPOSITORY / '.github/workflows/nightly.yaml').read_text())
+    return [part.split() for part
+            in workflow['jobs']['full']['strategy']['matrix']['part']]
 
 
 def test_oldest_is_left_out_where_its_libraries_do_not_run(monkeypatch):
