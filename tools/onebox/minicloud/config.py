@@ -292,8 +292,10 @@ def nova(cloud):
             'compute_driver': 'minicloud_fake.FakeDriver' if fake
                               else 'libvirt.LibvirtDriver',
             'reserved_host_memory_mb': 256,
+            # For placement a machine that is off uses as much as one that
+            # is on.
             'initial_cpu_allocation_ratio': 32.0,
-            'initial_ram_allocation_ratio': 4.0,
+            'initial_ram_allocation_ratio': 20.0,
             'initial_disk_allocation_ratio': 20.0,
             # A rescued server stays so: it is what the driver relies on.
             'rescue_timeout': 0,
