@@ -39,7 +39,7 @@ def built(folder, user):
         ['setpriv', '--reuid', user, '--regid', user, '--clear-groups',
          f'{folder}/tools/build-disk-image', '--output', image],
         check=True, cwd=folder, env={
-            'PATH': '/usr/bin:/bin:/usr/sbin:/sbin', 'HOME': folder,
+            'PATH': '/usr/bin:/bin', 'HOME': folder,
             'QUINTUPLEO_CACHE_DIR': f'{folder}/cache'})
     return image
 
