@@ -31,7 +31,7 @@ def files_of(image):
 
 
 def built(folder, user):
-    """Return the path of a disk image that a user builds."""
+    """Build a disk image as a user; return its path."""
     shutil.copytree(TOOLS, f'{folder}/tools')
     shutil.chown(folder, int(user))
     image = f'{folder}/debian.raw'

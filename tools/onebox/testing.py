@@ -703,9 +703,9 @@ def _parser():
         help='run nothing; print where the time of the last run went')
     parser.add_argument(
         '--full', action='store_true',
-        help='run everything: all tests of each TIER, without one of all '
-             f'that there are, with the oldest Ironic ({releases.OLDEST.name}'
-             '), too. It takes hours')
+        help='run all tests of each TIER, by default of all that there are. '
+             f'{" and ".join(WITH_RELEASES)} tests are run with the oldest '
+             f'Ironic ({releases.OLDEST.name}), too. It takes hours')
     parser.add_argument(
         '--nova', metavar='RELEASE', choices=nova.RELEASES, default=nova.OWN,
         help='run functional tests with this release of Nova: '

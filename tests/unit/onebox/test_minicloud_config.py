@@ -74,14 +74,15 @@ def test_all_files_are_rendered(cloud):
                 parser.read_string(text)
 
 
-def test_eight_gib_take_the_machines_of_a_full_run(cloud):
-    # Most of them are off. Those of all lives are made at once.
+def test_two_cores_and_eight_gib_take_the_machines_of_a_full_run(cloud):
+    # Those of all lives are made at once; most of them are off.
     machine = next(flavor for flavor in bootstrap.FLAVORS
                    if flavor['name'] == 'baremetal-one-cpu')
     options = config.nova(cloud)['DEFAULT']
     memory = 8 * 1024 - options['reserved_host_memory_mb']
     assert memory * options['initial_ram_allocation_ratio'] > (
         50 * machine['ram'])
+    assert 2 * options['initial_cpu_allocation_ratio'] > 50 * machine['vcpus']
 
 
 def test_all_commands_are_filled(cloud):
