@@ -34,7 +34,7 @@ def packages(tiers):
         names += [*services.packages('libvirt', volumes=True),
                   *ironic.PACKAGES]
     if 'images' in tiers:
-        names += ['qemu-system-x86', 'ovmf']
+        names += ['qemu-system-x86', 'ovmf', 'xorriso', 'mtools']
     if 'tempest' in tiers:
         names += tempest.PACKAGES
     if debian.TIER in tiers:

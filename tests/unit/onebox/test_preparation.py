@@ -31,6 +31,8 @@ def test_packages_of_a_tier():
     assert 'qemu-system-x86' not in preparation.packages(['functional'])
     assert 'qemu-system-x86' in preparation.packages(['e2e'])
     assert 'mmdebstrap' in preparation.packages(['debian-13'])
+    assert {'mtools', 'ovmf', 'xorriso'} < set(
+        preparation.packages(['images']))
 
 
 def test_tier_waits_for_what_it_needs(tmp_path, go):
