@@ -173,10 +173,13 @@ class Pair:
         return Conductor(f'conductor-{self._made}', self)
 
     def _write_configuration(self, published):
-        # The account is the database's name and password in one.
+        # The account is the database's name and password in one. The proxy
+        # reads the statements: PyMySQL 1.2 prefers TLS, which MariaDB 11.4
+        # and later have by default.
         system.write_file(self._conf, COMMON_CONF.format(
             database=f'mysql+pymysql://{self._schema}:{self._schema}'
-                     f'@127.0.0.1:{self.database.port}/{self._schema}',
+                     f'@127.0.0.1:{self.database.port}/{self._schema}'
+                     '?ssl_disabled=true',
             heartbeat_interval=HEARTBEAT_INTERVAL,
             heartbeat_timeout=HEARTBEAT_TIMEOUT, published=published,
             log_levels='ironic.conductor=DEBUG,' + ironic_files.LOG_LEVELS))
