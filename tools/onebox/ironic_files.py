@@ -115,8 +115,8 @@ LOG_LEVELS = ('keystoneauth.session=DEBUG,quintupleo_power=DEBUG,'
               'sqlalchemy=WARNING,urllib3=WARNING,eventlet=WARNING,'
               'stevedore=INFO,oslo_messaging=INFO')
 
-# systemd and the agent write to the console that Nova keeps a log of. On a
-# busy host without KVM the kernel's check of the timer fails, and it panics.
+# systemd and the agent write to the console that Nova keeps a log of. Without
+# no_timer_check a kernel on a busy host without KVM can panic.
 AGENT_PARAMETERS = 'console=tty0 console=ttyS0,115200n8 no_timer_check'
 
 DNSMASQ_CONF = '''\
