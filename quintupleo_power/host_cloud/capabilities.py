@@ -287,7 +287,7 @@ class Capabilities:
 
 def _key(server):
     """Return what a server boots from: an image, or volumes."""
-    return server.image_id or server.volume_ids
+    return server.image_id or frozenset(server.volume_ids)
 
 
 def _extra_specs(server):

@@ -33,7 +33,7 @@ class Server:
     :ivar network_first: whether it asks the network at each boot by itself;
         :class:`capabilities.Capabilities` finds out. None if that is not
         known.
-    :ivar volume_ids: UUIDs of its volumes, in Nova's order.
+    :ivar volume_ids: UUIDs of its volumes, in any order.
     :ivar fault: Nova's fault message of a server in ERROR, or None.
     :ivar updated: when Nova changed it last, by Nova's clock.
     :ivar image_id: UUID of its image; None if it boots from a volume.

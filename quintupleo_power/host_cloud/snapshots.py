@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots of servers that are off: an image of the disk, and of volumes.
 
-Nova makes the image, and the volume service a snapshot of each volume beside
-the disk. All of one snapshot has its title for a name. Properties alone do not
-tell it: Nova hands those of the image that a server was restored from on to
-whatever image somebody makes of that server.
+All parts have the title for a name. Properties alone do not identify them:
+Nova copies those of an image to the next image of a server restored from it.
 """
 
 import contextlib
@@ -19,14 +17,14 @@ from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
+from quintupleo_power.host_cloud import volumes
 
 # Properties of the image.
 NAME = 'quintupleo_snapshot'
 SERVER = 'quintupleo_snapshot_server'
 VOLUMES = 'quintupleo_snapshot_volumes'
 
-# Metadata of a volume's snapshot: which of the server's volumes it is of,
-# from 0. Its time does not tell, for the volume service keeps whole seconds.
+# Metadata: place of the volume by device, from 0. Times have whole seconds.
 POSITION = 'quintupleo_snapshot_position'
 
 NAMES = re.compile('[A-Za-z0-9][A-Za-z0-9._-]{0,39}')
@@ -191,7 +189,8 @@ class Snapshots:
         """
         try:
             snapshot = self._wait_image(server, name)
-            for position, volume_id in enumerate(server.volume_ids):
+            for position, volume_id in enumerate(
+                    volumes.ordered_ids(self._volume, server)):
                 self._snapshot_volume(snapshot, volume_id, position, deadline)
             return snapshot
         except errors.HostCloudError:
@@ -234,18 +233,18 @@ class Snapshots:
         """
         found = self._of_volumes(snapshot)
         path = f'/servers/{snapshot.server}/os-volume_attachments'
-        volumes = [each['volume_id'] for each in found]
+        volume_ids = [each['volume_id'] for each in found]
         # All of them before the first comes back, for the order of devices.
-        for volume_id in volumes:
+        for volume_id in volume_ids:
             self._compute.delete(f'{path}/{volume_id}')
-        for volume_id in volumes:
+        for volume_id in volume_ids:
             self._wait_volume(volume_id, 'available', deadline)
         for each in found:
             self._volume.post(f'/volumes/{each["volume_id"]}/action', {
                 'revert': {'snapshot_id': each['id']}},
                 microversion=REVERT_MICROVERSION)
             self._wait_volume(each['volume_id'], 'available', deadline)
-        for volume_id in volumes:
+        for volume_id in volume_ids:
             self._compute.post(path, {
                 'volumeAttachment': {'volumeId': volume_id}})
             self._wait_volume(volume_id, 'in-use', deadline)
@@ -327,9 +326,6 @@ class Snapshots:
 
 
 def _position(volume_snapshot: dict) -> int:
-    """Return which of its server's volumes a snapshot is of; 0 for old ones.
-
-    Of those the time is all there is.
-    """
+    """Return the place of its volume; 0 for old ones, which have a time."""
     position = str((volume_snapshot.get('metadata') or {}).get(POSITION))
     return int(position) if position.isdecimal() else 0

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The volumes of servers, as Cinder shows them to their owner."""
 
+import math
+
 from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
@@ -25,23 +27,26 @@ def image_properties(cinder: service.Service, server: servers.Server
         # "true" and "false" in Cinder's API.
         if str(volume.get('bootable', str, bool)).lower() == 'true']
     found: dict = next(filter(None, properties), {})
-    if not found and len(shown) < len(server.volume_ids):
-        return None
-    return found
+    is_known = found or len(shown) == len(server.volume_ids)
+    return found if is_known else None
 
 
-def first_disk(cinder: service.Service,
-               server: servers.Server) -> int | None:
+def first_disk(cinder: service.Service, server: servers.Server) -> int | None:
     """Return the size in GiB of the first disk that is seen, or None."""
-    disks = [(_device(volume, server.id), number, volume.get('size', int))
-             for number, volume in enumerate(_read_shown(cinder, server))
-             if volume.part('volume_image_metadata').find(
-                 'disk_format', str) != 'iso']
-    return min(disks)[2] if disks else None
+    return next((volume.get('size', int)
+                 for volume in _read_shown(cinder, server)
+                 if volume.part('volume_image_metadata').find(
+                     'disk_format', str) != 'iso'), None)
+
+
+def ordered_ids(cinder: service.Service, server: servers.Server) -> list[str]:
+    """Return the UUIDs of a server's volumes in the order of its devices."""
+    return [each.get('id', str) for each in _in_order(
+        [_read(cinder, each) for each in server.volume_ids], server)]
 
 
 def _read_shown(cinder, server):
-    """Return the volumes of a server that the host cloud shows.
+    """Return the volumes of a server that the host cloud shows, in order.
 
     If it refuses to show one, return an empty list: that one may be the
     volume that the server boots from.
@@ -59,7 +64,7 @@ def _read_shown(cinder, server):
             # Nova may attach volumes that the tenant does not see.
             if not isinstance(exc, errors.NotFound):
                 return []
-    return shown
+    return _in_order(shown, server)
 
 
 def _read(cinder, volume_id):
@@ -70,10 +75,9 @@ def _read(cinder, volume_id):
     return body
 
 
-def _device(volume, server_id):
-    """Return a key that sorts by device name, the unknown ones last."""
-    for attachment in volume.parts('attachments'):
-        device = attachment.find('device', str)
-        if attachment.find('server_id', str) == server_id and device:
-            return False, len(device), device
-    return True, 0, ''
+def _in_order(found, server):
+    """Return volumes by device: Nova and Cinder list them in any order."""
+    return sorted(found, key=lambda volume: min((
+        (len(device), device) for each in volume.parts('attachments')
+        if each.find('server_id', str) == server.id
+        and (device := each.find('device', str))), default=(math.inf, '')))

@@ -96,9 +96,10 @@ systemctl restart keepalived
 # Held while resources of the project are compared, or made by another life.
 ALONE = threading.Lock()
 VOLUMES = 'volumes'
+# Three, for Nova may list them in the order of their UUIDs.
 VOLUMES_FILE = '''
 roles:
-  machine: {flavor: tiny, disks: [{size: 1}, {size: 1}]}
+  machine: {flavor: tiny, disks: [{size: 1}, {size: 1}, {size: 1}]}
 '''
 
 

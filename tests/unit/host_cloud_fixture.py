@@ -576,7 +576,16 @@ class FakeHostCloud(fixtures.Fixture):
         volume = self.volumes[path[2]]
         if path[3:] == ['action']:
             return self._revert(volume, request, context)
-        return {'volume': volume}
+        return {'volume': {**volume, 'attachments': volume['attachments']
+                           or self._devices(volume)}}
+
+    def _devices(self, volume):
+        """Attachments of a volume to servers, which have devices in order."""
+        return [{'server_id': server.id, 'device': '/dev/vd%c' % (
+                    ord('b' if server.image else 'a') + number)}
+                for server in self.servers.values()
+                for number, each in enumerate(server.volumes)
+                if each is volume]
 
     def _cinder_snapshots(self, path, request, context):
         if request.method == 'POST':
@@ -769,8 +778,7 @@ class FakeHostCloud(fixtures.Fixture):
         attachment = request.json()['volumeAttachment']
         volume = self.volumes[attachment['volumeId']]
         server.volumes += (volume,)
-        volume.update(status='in-use',
-                      attachments=[{'server_id': server.id}])
+        volume.update(status='in-use', attachments=[])
         return {'volumeAttachment': attachment}
 
     def _look_at_task(self, server):
@@ -803,8 +811,9 @@ class FakeHostCloud(fixtures.Fixture):
             'flavor': self._flavor_of(server),
             'OS-SRV-USG:launched_at': server.launched_at,
             'metadata': server.metadata,
+            # nova/db/main/api.py sorts them by nothing.
             'os-extended-volumes:volumes_attached': [
-                {'id': volume['id']} for volume in server.volumes]}
+                {'id': volume['id']} for volume in reversed(server.volumes)]}
         if server.fault:
             body['fault'] = {'code': 500, 'message': server.fault,
                              'created': '2026-01-01T00:00:00Z'}

@@ -92,6 +92,18 @@ class NetworkFirstTestCase(VolumesTestCase):
             self.assertEqual([f'GET /v2.1/servers/{server.id}'],
                              self.host_cloud.requests)
 
+    def test_nova_may_list_volumes_in_another_order(self):
+        server = self.add_volume_backed()
+        first, second = server.volumes
+        for number, volume in enumerate(server.volumes):
+            self.host_cloud.attach_volume(server, volume, f'/dev/vd{number}')
+        self.read(server)
+        self.host_cloud.forget_requests()
+        server.volumes = second, first
+        self.read(server)
+        self.assertEqual([f'GET /v2.1/servers/{server.id}'],
+                         self.host_cloud.requests)
+
     def test_property_that_an_iso_gets_later_is_seen(self):
         server = self.add_network_first()
         image = self.host_cloud.images[server.image]
@@ -273,6 +285,13 @@ class BootModeTestCase(VolumesTestCase):
                                  ({'hw_firmware_type': 'uefi'}, 'uefi')):
             server = self.read(self.add_volume_backed(**properties))
             self.assertEqual(mode, self.host().capabilities.boot_mode(server))
+
+    def test_of_the_volume_that_it_boots_from(self):
+        server = self.add_volume_backed(hw_firmware_type='uefi')
+        data = self.host_cloud.add_volume(self.host_cloud.add_image('data'))
+        server.volumes += (data,)
+        self.assertEqual('uefi', self.host().capabilities.boot_mode(
+            self.read(server)))
 
     def test_nothing_tells_of_blank_volumes(self):
         server = self.add_volume_backed()

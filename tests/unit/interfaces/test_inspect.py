@@ -264,10 +264,10 @@ class DiskTestCase(InspectTestCase):
                                 self.volume('/dev/vdb', 2))
         self.assertEqual(2, self.local_gb())
 
-    def test_volumes_without_a_device_count_in_novas_order(self):
-        self.make_volume_backed(self.host_cloud.add_volume(size=3),
-                                self.host_cloud.add_volume(size=4))
-        self.assertEqual(3, self.local_gb())
+    def test_volumes_without_a_device_count_as_nova_lists_them(self):
+        second, first = self.volume(None, 3), self.volume(None, 4)
+        self.make_volume_backed(second, first)
+        self.assertEqual(4, self.local_gb())
 
     def test_cd_of_a_network_first_server_does_not_count(self):
         iso = self.host_cloud.add_image('iso',
