@@ -6,17 +6,19 @@ import signal
 
 import pytest
 
+from onebox import processes
+
 
 def pytest_sessionstart(session):
-    """Let SIGTERM end tests as Ctrl-C does, which undoes what they made."""
-    def end(number, frame):
-        # A second one must not stop the undoing, nor be ignored by a child.
-        signal.signal(number, lambda *_: None)
+    """Let one SIGTERM or Ctrl-C end tests, which undoes what they made."""
+    def end(number):
         # A test that catches every exception ends by itself.
-        session.shouldstop = 'told to end by SIGTERM'
+        session.shouldstop = f'told to end by {signal.Signals(number).name}'
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         pytest.exit(session.shouldstop, returncode=128 + number)
 
-    signal.signal(signal.SIGTERM, end)
+    processes.at_first_signal(end)
 
 
 def pytest_collection_finish(session):

@@ -116,28 +116,41 @@ def kill(pids, grace=10):
             return
 
 
-def undo_when_ended():
-    """Let SIGTERM end this process as an exit does, which undoes things.
+def at_first_signal(end):
+    """Have a function called with the first SIGTERM or SIGINT, and no later.
 
-    What other threads have called is told, as they do not learn of it; the
-    terminal's SIGINT reaches that without us.
+    A second one must not stop the undoing, nor be ignored by a child.
+
+    :param end: function of the signal's number.
     """
-    def end(number, frame):
-        # A second one must not stop the undoing, nor be ignored by a child.
-        signal.signal(number, lambda *_: None)
+    # A job in the background ignores SIGINT.
+    caught = [each for each in (signal.SIGTERM, signal.SIGINT)
+              if signal.getsignal(each) is not signal.SIG_IGN]
+
+    def first(number, frame):
+        for each in caught:
+            signal.signal(each, lambda *_: None)
+        end(number)
+
+    for each in caught:
+        signal.signal(each, first)
+
+
+def undo_when_ended():
+    """Let SIGTERM and SIGINT end this process as an exit does: it undoes.
+
+    What it has called is ended, too: a terminal tells all of them, others
+    this process alone.
+    """
+    def end(number):
         ends.set()
         for process in tuple(_called):
             process.terminate()
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         sys.exit(128 + number)
 
-    def interrupt(number, frame):
-        ends.set()
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGTERM, end)
-    # It is ignored by a job in the background.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    at_first_signal(end)
 
 
 def call(command, undoes=False, **kwargs):
@@ -157,13 +170,11 @@ def call(command, undoes=False, **kwargs):
                 if ends.is_set():
                     process.terminate()
             return process.wait()
-        except KeyboardInterrupt:
-            # The terminal has told the command, too; Popen would not wait.
-            process.wait()
-            raise
         except BaseException:
             if not undoes:
                 process.terminate()
+            # Popen would not, of KeyboardInterrupt.
+            process.wait()
             raise
         finally:
             _called.discard(process)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -152,11 +153,75 @@ def test_sigterm_lets_what_was_called_undo_first():
                             'begun\nundone in 0.1\nundone in 0\n')
 
 
-def test_interrupt_lets_what_was_called_undo_first():
+def _interrupt(process):
+    """Press Ctrl-C in the terminal of a process."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def _interrupt_it_alone(process):
+    process.send_signal(signal.SIGINT)
+
+
+def _twice(interrupt):
+    def both(process):
+        interrupt(process)
+        time.sleep(0.3)
+        interrupt(process)
+    return both
+
+
+@pytest.mark.parametrize('end', [
+    _interrupt, _interrupt_it_alone, _twice(_interrupt),
+    _twice(_interrupt_it_alone)])
+def test_interrupt_lets_what_was_called_undo_first(end):
     # Longer than Popen waits for it.
-    assert _ends(f"{CALLS}; print('never')",
-                 lambda process: os.killpg(process.pid, signal.SIGINT),
-                 undoing='1')[1] == 'begun\nundone in 1\nundone in 0\n'
+    assert _ends(f"{CALLS}; print('never')", end, undoing='1')[1] == (
+        'begun\nundone in 1\nundone in 0\n')
+
+
+TEST = '''
+import time
+import pytest
+
+@pytest.fixture
+def made():
+    yield
+    time.sleep(1)
+    print('undone', flush=True)
+
+def test_of_something(made):
+    print('begun', flush=True)
+    try:
+        time.sleep(60)
+    except Exception:
+        pass
+
+def test_never():
+    print('never', flush=True)
+'''
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_second_signal_does_not_stop_the_undoing_of_tests(tmp_path, number):
+    path = tmp_path / 'test_ended.py'
+    path.write_text(TEST)
+    root = pathlib.Path(__file__).resolve().parents[3]
+    with subprocess.Popen(
+            [sys.executable, '-m', 'pytest', '-q', '--capture=no',
+             '-p', 'no:cacheprovider', '-p', 'tests.conftest',
+             '--rootdir', tmp_path, '-c', os.devnull, path],
+            stdout=subprocess.PIPE, text=True, start_new_session=True,
+            env={**os.environ, 'PYTHONPATH': f'{root}:{root / "tools"}'}
+            ) as process:
+        while process.stdout.readline() != 'begun\n':
+            assert process.poll() is None
+        process.send_signal(number)
+        time.sleep(0.3)
+        process.send_signal(number)
+        printed = process.stdout.read()
+        assert 'undone' in printed and 'never' not in printed
+        assert process.wait(20) in (pytest.ExitCode.INTERRUPTED,
+                                    128 + number)
 
 
 IN_A_THREAD = f'''
@@ -170,8 +235,7 @@ with futures.ThreadPoolExecutor(1) as pool:
 
 
 @pytest.mark.parametrize('end', [
-    subprocess.Popen.terminate,
-    lambda process: os.killpg(process.pid, signal.SIGINT)])
+    subprocess.Popen.terminate, _interrupt, _interrupt_it_alone])
 def test_what_another_thread_called_undoes_first(end):
     assert _ends(IN_A_THREAD, end)[1] == (
         'begun\nundone in 0.1\nends\nundone in 0\n')
