@@ -22,10 +22,7 @@ _TITLES = {**plan.TITLES, COMPLETE: 'servers ready', ATTACH: 'attachments'}
 
 
 class Builder:
-    """Builds one environment.
-
-    Waiting raises EnvironmentsError if what is waited for does not come.
-    """
+    """Builds one environment; waiting in vain raises EnvironmentsError."""
 
     def __init__(self, inventory, resolved, stored, conductor, progress,
                  timeout):
@@ -51,12 +48,16 @@ class Builder:
         self._adopt(resources)
         tasks = [task for item in self._items.values()
                  for task in self._tasks(item, wait)]
+        # One after the other of a server, for the order of its devices.
+        last = {}
         for key, server_id in _lost(self._items, self._created).items():
             # A trunk is made of a port that no server has yet.
             trunk = key.replace(plan.PORT, plan.TRUNK, 1)
             tasks.append(task_graph.Task(
-                plan.key(ATTACH, key), functools.partial(
-                    self._attach, server_id, key), (key, trunk)))
+                plan.key(ATTACH, key),
+                functools.partial(self._attach, server_id, key),
+                (key, trunk, last.get(server_id, key))))
+            last[server_id] = tasks[-1].name
         # All servers are requested before threads wait for one of them.
         tasks.sort(key=lambda task: plan.kind(task.name) == COMPLETE)
         self._progress.begin('making', collections.Counter(

@@ -57,10 +57,8 @@ def _read_shown(cinder, server):
             shown.append(_read(cinder, volume_id))
         except (errors.CloudMisconfigured, errors.Forbidden,
                 errors.NotFound) as exc:
-            LOG.debug('Volume %(volume)s of server %(server)s is not '
-                      'shown: %(reason)s',
-                      {'volume': volume_id, 'server': server.id,
-                       'reason': exc})
+            LOG.debug('Volume %s of server %s is not shown: %s',
+                      volume_id, server.id, exc)
             # Nova may attach volumes that the tenant does not see.
             if not isinstance(exc, errors.NotFound):
                 return []

@@ -332,6 +332,30 @@ class CreateTestCase(EnvironmentTestCase):
         self.assertEqual([], self.port('env-compute-0-1').fixed_ips)
         self.assertEqual([{'server_id': server.id}], volume.attachments)
 
+    def test_lost_volumes_come_back_in_the_order_of_devices(self):
+        text = FILE.replace('[{size: 3}]', '[{size: 3}, {size: 4}]')
+        self.create(text)
+        server = self.server('env-compute-0')
+        first, second = (
+            next(each for each in self.cloud.all('volume')
+                 if each.name == name)
+            for name in ('env-compute-0-1', 'env-compute-0-2'))
+        post, came = self.cloud.compute.post, []
+
+        def post_slowly(url, json):
+            volume_id = json['volumeAttachment']['volumeId']
+            # Long enough for a task that does not wait for the first one.
+            time.sleep(0.2 if volume_id == first.id else 0)
+            came.append(volume_id)
+            return post(url, json=json)
+
+        for volume in first, second:
+            volume.attachments, volume.status = None, 'available'
+        with mock.patch.object(self.cloud.compute, 'post', post_slowly):
+            self.create(text)
+        self.assertEqual([first.id, second.id], came)
+        self.assertEqual([{'server_id': server.id}], second.attachments)
+
     def test_port_that_is_lost_before_its_server_is_completed(self):
         self.create(wait=False)
         del self.cloud.things[self.port('env-compute-0-1').id]
