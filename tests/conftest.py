@@ -10,7 +10,7 @@ from onebox import processes
 
 
 def pytest_sessionstart(session):
-    """Let one SIGTERM or Ctrl-C end tests, which undoes what they made."""
+    """Make the first SIGTERM or SIGINT end the tests, with their teardown."""
     def end(number):
         # A test that catches every exception ends by itself.
         session.shouldstop = f'told to end by {signal.Signals(number).name}'

@@ -48,7 +48,7 @@ class Builder:
         self._adopt(resources)
         tasks = [task for item in self._items.values()
                  for task in self._tasks(item, wait)]
-        # One after the other of a server, for the order of its devices.
+        # Those of one server wait for each other: the order names devices.
         last = {}
         for key, server_id in _lost(self._items, self._created).items():
             # A trunk is made of a port that no server has yet.

@@ -24,7 +24,7 @@ NAME = 'quintupleo_snapshot'
 SERVER = 'quintupleo_snapshot_server'
 VOLUMES = 'quintupleo_snapshot_volumes'
 
-# Metadata: place of the volume by device, from 0. Times have whole seconds.
+# Metadata: position of the volume, from 0: created_at has whole seconds.
 POSITION = 'quintupleo_snapshot_position'
 
 NAMES = re.compile('[A-Za-z0-9][A-Za-z0-9._-]{0,39}')
@@ -326,6 +326,6 @@ class Snapshots:
 
 
 def _position(volume_snapshot: dict) -> int:
-    """Return the place of its volume; 0 for old ones, which have a time."""
+    """Return the position of its volume; 0 for old ones, sorted by time."""
     position = str((volume_snapshot.get('metadata') or {}).get(POSITION))
     return int(position) if position.isdecimal() else 0

@@ -6,6 +6,7 @@ import math
 from oslo_log import log
 
 from quintupleo_power.host_cloud import errors
+from quintupleo_power.host_cloud import images
 from quintupleo_power.host_cloud import servers
 from quintupleo_power.host_cloud import service
 from quintupleo_power.host_cloud import typed_json
@@ -26,9 +27,10 @@ def image_properties(cinder: service.Service, server: servers.Server
         volume.find('volume_image_metadata', dict) for volume in shown
         # "true" and "false" in Cinder's API.
         if str(volume.get('bootable', str, bool)).lower() == 'true']
-    found: dict = next(filter(None, properties), {})
-    is_known = found or len(shown) == len(server.volume_ids)
-    return found if is_known else None
+    # The device of another CD may come before that of the boot volume.
+    found: dict = min(filter(None, properties), default={}, key=lambda img: (
+        img.get('disk_format') == 'iso' and not images.is_network_first(img)))
+    return found if found or len(shown) == len(server.volume_ids) else None
 
 
 def first_disk(cinder: service.Service, server: servers.Server) -> int | None:
@@ -48,8 +50,7 @@ def ordered_ids(cinder: service.Service, server: servers.Server) -> list[str]:
 def _read_shown(cinder, server):
     """Return the volumes of a server that the host cloud shows, in order.
 
-    If it refuses to show one, return an empty list: that one may be the
-    volume that the server boots from.
+    If it refuses to show one, which may be the boot volume, return none.
     """
     shown = []
     for volume_id in server.volume_ids:

@@ -580,7 +580,7 @@ class FakeHostCloud(fixtures.Fixture):
                            or self._devices(volume)}}
 
     def _devices(self, volume):
-        """Attachments of a volume to servers, which have devices in order."""
+        """Return the attachments of a volume that has none of its own."""
         return [{'server_id': server.id, 'device': '/dev/vd%c' % (
                     ord('b' if server.image else 'a') + number)}
                 for server in self.servers.values()
@@ -811,7 +811,7 @@ class FakeHostCloud(fixtures.Fixture):
             'flavor': self._flavor_of(server),
             'OS-SRV-USG:launched_at': server.launched_at,
             'metadata': server.metadata,
-            # nova/db/main/api.py sorts them by nothing.
+            # nova/db/main/api.py does not sort them.
             'os-extended-volumes:volumes_attached': [
                 {'id': volume['id']} for volume in reversed(server.volumes)]}
         if server.fault:

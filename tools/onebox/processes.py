@@ -117,9 +117,10 @@ def kill(pids, grace=10):
 
 
 def at_first_signal(end):
-    """Have a function called with the first SIGTERM or SIGINT, and no later.
+    """Set a function that handles the first SIGTERM or SIGINT.
 
-    A second one must not stop the undoing, nor be ignored by a child.
+    Later ones have no effect: they must not stop the cleanup. A child does
+    not inherit that.
 
     :param end: function of the signal's number.
     """
@@ -137,10 +138,10 @@ def at_first_signal(end):
 
 
 def undo_when_ended():
-    """Let SIGTERM and SIGINT end this process as an exit does: it undoes.
+    """Make SIGTERM and SIGINT end this process as an exit does.
 
-    What it has called is ended, too: a terminal tells all of them, others
-    this process alone.
+    They end the commands of :func:`call`, too: only a terminal sends SIGINT
+    to all of them.
     """
     def end(number):
         ends.set()
@@ -173,7 +174,7 @@ def call(command, undoes=False, **kwargs):
         except BaseException:
             if not undoes:
                 process.terminate()
-            # Popen would not, of KeyboardInterrupt.
+            # At KeyboardInterrupt Popen waits for a quarter of a second.
             process.wait()
             raise
         finally:

@@ -293,6 +293,17 @@ class BootModeTestCase(VolumesTestCase):
         self.assertEqual('uefi', self.host().capabilities.boot_mode(
             self.read(server)))
 
+    def test_of_the_boot_volume_beside_a_cd(self):
+        server = self.add_volume_backed(hw_firmware_type='uefi',
+                                        disk_format='raw')
+        root, cd = server.volumes[0], self.host_cloud.add_volume(
+            self.host_cloud.add_image('cd', disk_format='iso'))
+        server.volumes = root, cd
+        self.host_cloud.attach_volume(server, root, '/dev/vda')
+        self.host_cloud.attach_volume(server, cd, '/dev/sda')
+        self.assertEqual('uefi', self.host().capabilities.boot_mode(
+            self.read(server)))
+
     def test_nothing_tells_of_blank_volumes(self):
         server = self.add_volume_backed()
         server.volumes = server.volumes[1:]

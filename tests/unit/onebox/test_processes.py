@@ -165,6 +165,7 @@ def _interrupt_it_alone(process):
 def _twice(interrupt):
     def both(process):
         interrupt(process)
+        # What it calls takes longer than that to undo its work.
         time.sleep(0.3)
         interrupt(process)
     return both
@@ -186,12 +187,15 @@ import pytest
 @pytest.fixture
 def made():
     yield
+    print('undoing', flush=True)
+    # The second signal comes meanwhile.
     time.sleep(1)
     print('undone', flush=True)
 
 def test_of_something(made):
     print('begun', flush=True)
     try:
+        # The first signal ends it.
         time.sleep(60)
     except Exception:
         pass
@@ -213,11 +217,10 @@ def test_second_signal_does_not_stop_the_undoing_of_tests(tmp_path, number):
             stdout=subprocess.PIPE, text=True, start_new_session=True,
             env={**os.environ, 'PYTHONPATH': f'{root}:{root / "tools"}'}
             ) as process:
-        while process.stdout.readline() != 'begun\n':
-            assert process.poll() is None
-        process.send_signal(number)
-        time.sleep(0.3)
-        process.send_signal(number)
+        for line in ('begun\n', 'undoing\n'):
+            while not process.stdout.readline().endswith(line):
+                assert process.poll() is None
+            process.send_signal(number)
         printed = process.stdout.read()
         assert 'undone' in printed and 'never' not in printed
         assert process.wait(20) in (pytest.ExitCode.INTERRUPTED,
